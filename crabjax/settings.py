@@ -1,0 +1,160 @@
+"""Nested frozen dataclasses from plain trees, with errors that name the key.
+
+Knows types and ranges, nothing of the experiment: ``config.py`` holds the settings themselves.
+"""
+
+import dataclasses
+import difflib
+import types
+import typing
+from collections.abc import Iterable, Mapping
+from typing import Any, Literal
+
+import yaml
+
+
+class ConfigError(ValueError):
+    """A setting that is unknown, ill-typed or impossible."""
+
+
+def setting(default: Any, *, above=None, at_least=None, at_most=None) -> Any:
+    """A dataclass field whose range :func:`build` enforces, on each item of a list."""
+    limits = {"above": above, "at_least": at_least, "at_most": at_most}
+    metadata = {name: bound for name, bound in limits.items() if bound is not None}
+    return dataclasses.field(default=default, metadata=metadata)
+
+
+def build(kind: type, tree: Any, source: str) -> Any:
+    """Builds the nested dataclass ``kind`` from dicts; ``source`` opens every error message."""
+    return _section(kind, tree, source, "", keys_of(kind))
+
+
+def merge(base: Mapping[str, Any], changes: Mapping[str, Any]) -> dict[str, Any]:
+    """``base`` with the leaves of ``changes`` put over it."""
+    merged = dict(base)
+    for key, value in changes.items():
+        both = isinstance(value, Mapping) and isinstance(merged.get(key), Mapping)
+        merged[key] = merge(merged[key], value) if both else value
+    return merged
+
+
+def nest(flat: Mapping[str, Any]) -> dict[str, Any]:
+    """{"loop.rounds": 3} -> {"loop": {"rounds": 3}}."""
+    tree: dict[str, Any] = {}
+    for key, value in flat.items():
+        nested = value
+        for part in reversed(str(key).split(".")):
+            nested = {part: nested}
+        tree = merge(tree, nested)
+    return tree
+
+
+def parse_override(kind: type, text: str, source: str) -> tuple[str, Any]:
+    """Reads ``section.key=value``; the key's type decides how the value is read."""
+    key, sign, value = (part.strip() for part in text.partition("="))
+    if not sign:
+        raise ConfigError(f"{source}: expected section.key=value, found {text!r}")
+    keys = keys_of(kind)
+    if key not in keys:
+        raise ConfigError(f"{source}: {key}: unknown key{_nearest(key, keys)}")
+    hint = keys[key]
+    if typing.get_origin(hint) is tuple:
+        return key, [yaml.safe_load(part) for part in value.split(",") if part]
+    return key, value if hint is str else yaml.safe_load(value)
+
+
+def keys_of(kind: Any, prefix: str = "") -> dict[str, Any]:
+    """Every dotted key of a nested dataclass, with its type."""
+    keys: dict[str, Any] = {}
+    for name, hint in typing.get_type_hints(kind).items():
+        if dataclasses.is_dataclass(hint):
+            keys |= keys_of(hint, f"{prefix}{name}.")
+        else:
+            keys[prefix + name] = hint
+    return keys
+
+
+def _section(kind: type, tree: Any, source: str, prefix: str, known: Iterable[str]) -> Any:
+    if not isinstance(tree, Mapping):
+        where = prefix.rstrip(".") or "the file"
+        raise ConfigError(f"{source}: {where}: expected a section, found {tree!r}")
+    hints = typing.get_type_hints(kind)
+    limits = {f.name: f.metadata for f in dataclasses.fields(kind)}
+    values = {}
+    for name, value in tree.items():
+        key = f"{prefix}{name}"
+        if name not in hints:
+            raise ConfigError(f"{source}: {key}: unknown key{_nearest(key, known)}")
+        if dataclasses.is_dataclass(hints[name]):
+            inner = typing.cast(type, hints[name])
+            values[name] = _section(inner, {} if value is None else value, source, f"{key}.", known)
+        else:
+            values[name] = _checked(value, hints[name], limits[name], f"{source}: {key}")
+    return kind(**values)
+
+
+def _nearest(key: str, known: Iterable[str]) -> str:
+    known = list(known)
+    last = key.rpartition(".")[2]
+    same_name = [one for one in known if one.rpartition(".")[2] == last]
+    near = same_name or difflib.get_close_matches(key, known, n=1, cutoff=0.5)
+    if near:
+        return f"; did you mean {near[0]}?"
+    return f"; sections are {', '.join(dict.fromkeys(one.split('.')[0] for one in known))}"
+
+
+_WRONG = object()
+
+
+def _checked(value: Any, hint: Any, limits: Mapping[str, Any], where: str) -> Any:
+    converted = _convert(value, hint)
+    items = converted if isinstance(converted, tuple) else (converted,)
+    if converted is _WRONG or not all(_within(item, limits) for item in items):
+        raise ConfigError(f"{where}: expected {_describe(hint, limits)}, found {value!r}")
+    return converted
+
+
+def _convert(value: Any, hint: Any) -> Any:
+    """The value as the type asks for it, or _WRONG. YAML reads 5e-3 as text: that is a number."""
+    origin, options = typing.get_origin(hint), typing.get_args(hint)
+    if origin in (types.UnionType, typing.Union):
+        found = (_convert(value, option) for option in options)
+        return next((one for one in found if one is not _WRONG), _WRONG)
+    if origin is Literal:
+        return value if value in options else _WRONG
+    if origin is tuple:
+        items = value if isinstance(value, list | tuple) else [value]
+        converted = tuple(_convert(item, options[0]) for item in items)
+        return _WRONG if _WRONG in converted or not converted else converted
+    if hint is float and not isinstance(value, bool):
+        try:
+            number = float(value)
+        except (TypeError, ValueError):
+            return _WRONG
+        return number if abs(number) < float("inf") else _WRONG
+    if hint is type(None):
+        return None if value is None else _WRONG
+    return value if type(value) is hint else _WRONG
+
+
+def _within(value: Any, limits: Mapping[str, Any]) -> bool:
+    return value is None or (
+        ("above" not in limits or value > limits["above"])
+        and ("at_least" not in limits or value >= limits["at_least"])
+        and ("at_most" not in limits or value <= limits["at_most"])
+    )
+
+
+def _describe(hint: Any, limits: Mapping[str, Any]) -> str:
+    origin, options = typing.get_origin(hint), typing.get_args(hint)
+    if origin in (types.UnionType, typing.Union):
+        words = " or ".join(_describe(option, {}) for option in options)
+    elif origin is Literal:
+        words = "one of " + ", ".join(map(str, options))
+    elif origin is tuple:
+        words = f"a list, each {_describe(options[0], {})}"
+    else:
+        names = {int: "an integer", float: "a number", str: "text", bool: "true or false"}
+        words = "nothing" if hint is type(None) else names[hint]
+    ranges = {"above": "above", "at_least": "at least", "at_most": "at most"}
+    return words + "".join(f" {ranges[name]} {bound}" for name, bound in limits.items())

@@ -1,0 +1,145 @@
+"""Settings: YAML in and out, inheritance, variants, and every kind of mistake by name."""
+
+import pytest
+
+from crabjax.config import (
+    CONFIG_FOLDER,
+    Config,
+    ConfigError,
+    find_config,
+    from_dict,
+    load_config,
+    load_variants,
+    to_dict,
+    to_yaml,
+)
+
+
+def write(folder, text, name="own.yaml"):
+    path = folder / name
+    path.write_text(text, encoding="utf-8")
+    return path
+
+
+def test_an_empty_file_gives_the_defaults(tmp_path):
+    assert load_config(write(tmp_path, "")) == Config()
+
+
+def test_yaml_round_trip(tmp_path):
+    text = "loop: {seeds: [3, 4], rounds: 2}\nensemble: {learning_rate: 5e-2}\n"
+    config = load_config(write(tmp_path, text))
+    assert config.loop.seeds == (3, 4)
+    assert config.ensemble.learning_rate == 0.05
+    assert load_config(write(tmp_path, to_yaml(config), "again.yaml")) == config
+    assert from_dict(to_dict(config)) == config
+
+
+def test_overrides_win_and_are_typed(tmp_path):
+    path = write(tmp_path, "loop: {rounds: 2}")
+    changes = ["loop.rounds=7", "loop.seeds=0,1", "strategy.attention=false", "data.name=01"]
+    config = load_config(path, changes)
+    assert config.loop.rounds == 7
+    assert config.loop.seeds == (0, 1)
+    assert config.strategy.attention is False
+    assert config.data.name == "01"
+
+
+def test_extends_states_only_the_differences(tmp_path):
+    write(tmp_path, "loop: {rounds: 2, query_size: 9}", "base.yaml")
+    config = load_config(write(tmp_path, "extends: base.yaml\nloop: {rounds: 3}"))
+    assert (config.loop.rounds, config.loop.query_size) == (3, 9)
+
+
+def test_extending_itself_is_an_error(tmp_path):
+    with pytest.raises(ConfigError, match=r"own\.yaml: extends itself"):
+        load_config(write(tmp_path, "extends: own.yaml"))
+
+
+def test_variants_share_the_rest(tmp_path):
+    text = """
+loop: {rounds: 4}
+variants:
+  plain: {}
+  no attention: {strategy.attention: false, loop.rounds: 5}
+"""
+    variants = load_variants(write(tmp_path, text), ["loop.query_size=8"])
+    assert list(variants) == ["plain", "no attention"]
+    assert variants["plain"].loop.rounds == 4
+    assert not variants["no attention"].strategy.attention
+    assert variants["no attention"].loop.rounds == 5
+    assert {config.loop.query_size for config in variants.values()} == {8}
+    with pytest.raises(ConfigError, match="expected one run, found the variants plain"):
+        load_config(tmp_path / "own.yaml")
+
+
+def test_several_strategies_in_one_override(tmp_path):
+    variants = load_variants(write(tmp_path, ""), ["strategy.name=crab,besra,random"])
+    assert [config.strategy.name for config in variants.values()] == ["crab", "besra", "random"]
+    assert list(variants) == ["crab", "besra", "random"]
+
+
+MISTAKES = {
+    "loop: {query_sise: 3}": r"own.yaml: loop.query_sise: unknown key; did you mean "
+    r"loop.query_size\?",
+    "loops: {rounds: 3}": r"own.yaml: loops: unknown key; did you mean loop",
+    "query_size: 3": r"query_size: unknown key; did you mean loop.query_size\?",
+    "zzz: 3": r"zzz: unknown key; sections are data, model, ensemble, strategy, loop, output",
+    "loop: {query_size: 0}": r"loop.query_size: expected an integer at least 1, found 0",
+    "loop: {query_size: many}": r"loop.query_size: expected an integer at least 1, found 'many'",
+    "loop: {query_size: 1.5}": r"loop.query_size: expected an integer at least 1, found 1.5",
+    "loop: {query_size: true}": r"loop.query_size: expected an integer at least 1, found True",
+    "loop: {seeds: []}": r"loop.seeds: expected a list, each an integer",
+    "loop: {seeds: [-1]}": r"loop.seeds: expected a list, each an integer at least 0",
+    "loop: {seeds: [1, 1]}": r"loop.seeds: expected distinct seeds, found 1 twice",
+    "strategy: {alpha: -0.1}": r"strategy.alpha: expected a number at least 0.0, found -0.1",
+    "strategy: {alpha: .nan}": r"strategy.alpha: expected a number at least 0.0, found nan",
+    "strategy: {attention: 1}": r"strategy.attention: expected true or false, found 1",
+    "strategy: {decay: square}": r"strategy.decay: expected one of polynomial, linear",
+    "ensemble: {learning_rate: 0}": r"ensemble.learning_rate: expected a number above 0.0",
+    "ensemble: 0": r"ensemble: expected a section, found 0",
+    "ensemble: 3": r"ensemble: expected a section, found 3",
+    "- 1": r"own.yaml: expected sections, found \[1\]",
+    "loop: {rounds: 3": r"own.yaml: not valid YAML",
+    "variants: 3": r"variants: expected a mapping from name to overrides",
+    "variants: {a: 3}": r"variants.a: expected a mapping, found 3",
+    "variants: {a: {loop.round: 3}}": r"variants.a: loop.round: unknown key; did you mean",
+}
+
+
+@pytest.mark.parametrize("text", MISTAKES)
+def test_mistakes_are_named(tmp_path, text):
+    with pytest.raises(ConfigError, match=MISTAKES[text]):
+        load_config(write(tmp_path, text))
+
+
+@pytest.mark.parametrize(
+    ("override", "message"),
+    [
+        ("loop.rounds", r"--set: expected section.key=value, found 'loop.rounds'"),
+        ("loop.round=3", r"--set: loop.round: unknown key; did you mean loop.rounds\?"),
+        ("loop=3", r"--set: loop: unknown key"),
+        ("loop.rounds=0", r"--set: loop.rounds: expected an integer at least 1, found 0"),
+    ],
+)
+def test_mistaken_overrides_are_named(tmp_path, override, message):
+    with pytest.raises(ConfigError, match=message):
+        load_config(write(tmp_path, ""), [override])
+
+
+def test_patience_may_exceed_epochs(tmp_path):
+    config = load_config(write(tmp_path, "ensemble: {epochs: 3, patience: 30}"))
+    assert config.ensemble.patience == 30
+
+
+def test_a_missing_file_suggests_the_nearest():
+    with pytest.raises(ConfigError, match=r"demoo.yaml: no such .*did you mean demo.yaml\?"):
+        find_config("demoo.yaml")
+
+
+@pytest.mark.parametrize(
+    "name", sorted(p.relative_to(CONFIG_FOLDER).as_posix() for p in CONFIG_FOLDER.rglob("*.yaml"))
+)
+def test_every_shipped_config_loads_and_opens_with_its_command(name):
+    assert load_variants(name)
+    first = (CONFIG_FOLDER / name).read_text(encoding="utf-8").splitlines()[0]
+    assert first.startswith(f"# python scripts/train_loop.py --config {name}")
