@@ -1,0 +1,14 @@
+"""Random sampling, the baseline."""
+
+import jax
+
+from crabjax.config import StrategyConfig
+from crabjax.pool.randomness import draw_up_to, host_generator
+from crabjax.strategies.base import Pool, Selection, register
+
+
+@register("random")
+def random(key: jax.Array, pool: Pool, query_size: int, config: StrategyConfig) -> Selection:
+    """``query_size`` unlabelled documents, uniformly without replacement."""
+    del config
+    return Selection(draw_up_to(host_generator(key), pool.unlabelled, query_size), {})
