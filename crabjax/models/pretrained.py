@@ -1,0 +1,301 @@
+"""Hugging Face encoder files to parameters and back, by name: config.json, model.safetensors."""
+
+import dataclasses
+import json
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, cast
+
+import numpy as np
+from flax import traverse_util
+
+WEIGHTS_FILE = "model.safetensors"
+
+
+class PretrainedError(ValueError):
+    """Encoder files that do not describe, or do not fit, the encoder built here."""
+
+
+@dataclass(frozen=True)
+class Architecture:
+    """What ``config.json`` says of an encoder; sizes have no default, rates have the published."""
+
+    family: str  # "distilbert" or "bert"
+    vocabulary: int
+    positions: int  # the longest document, in tokens
+    width: int  # D
+    inner: int  # width inside the feed-forward block
+    heads: int
+    layers: int
+    token_types: int = 0  # 0: the family has none
+    epsilon: float = 1e-12  # of layer normalisation
+    dropout: float = 0.1
+    attention_dropout: float = 0.1
+    head_dropout: float = 0.2
+    initial_scale: float = 0.02  # standard deviation of fresh weights
+
+
+@dataclass(frozen=True)
+class Pooling:
+    """How token states become one document vector."""
+
+    mean: bool  # over the real tokens; False: the first token
+    normalise: bool  # to Euclidean length 1
+
+
+_SHARED_KEYS = {
+    "vocabulary": "vocab_size",
+    "positions": "max_position_embeddings",
+    "initial_scale": "initializer_range",
+}
+_CONFIG_KEYS = {
+    "distilbert": {
+        **_SHARED_KEYS,
+        "width": "dim",
+        "inner": "hidden_dim",
+        "heads": "n_heads",
+        "layers": "n_layers",
+        "dropout": "dropout",
+        "attention_dropout": "attention_dropout",
+        "head_dropout": "seq_classif_dropout",
+    },
+    "bert": {
+        **_SHARED_KEYS,
+        "width": "hidden_size",
+        "inner": "intermediate_size",
+        "heads": "num_attention_heads",
+        "layers": "num_hidden_layers",
+        "token_types": "type_vocab_size",
+        "epsilon": "layer_norm_eps",
+        "dropout": "hidden_dropout_prob",
+        "attention_dropout": "attention_probs_dropout_prob",
+    },
+}
+# The one value of each of these keys that the encoder implements (absent means that value).
+_FIXED_KEYS = {
+    "distilbert": {"activation": "gelu", "pad_token_id": 0},
+    "bert": {"hidden_act": "gelu", "pad_token_id": 0, "position_embedding_type": "absolute"},
+}
+_LAYER_LIST = {"distilbert": "transformer.layer", "bert": "encoder.layer"}
+_EMBEDDINGS = {
+    "words": "word_embeddings",
+    "positions": "position_embeddings",
+    "token_types": "token_type_embeddings",
+    "norm": "LayerNorm",
+}
+_LAYER_MODULES = {
+    "distilbert": {
+        "attention.query": "attention.q_lin",
+        "attention.key": "attention.k_lin",
+        "attention.value": "attention.v_lin",
+        "attention.output": "attention.out_lin",
+        "attention_norm": "sa_layer_norm",
+        "expand": "ffn.lin1",
+        "contract": "ffn.lin2",
+        "output_norm": "output_layer_norm",
+    },
+    "bert": {
+        "attention.query": "attention.self.query",
+        "attention.key": "attention.self.key",
+        "attention.value": "attention.self.value",
+        "attention.output": "attention.output.dense",
+        "attention_norm": "attention.output.LayerNorm",
+        "expand": "intermediate.dense",
+        "contract": "output.dense",
+        "output_norm": "output.LayerNorm",
+    },
+}
+_HEAD_MODULES = {"dense": "pre_classifier", "output": "classifier"}
+_LEAVES = {"kernel": "weight", "embedding": "weight", "scale": "weight", "bias": "bias"}
+# Not part of the encoder, so expected to be left over: a constant buffer, BERT's pooler (the
+# classification head here reads the first token itself), heads for masked words and next sentence.
+_HARMLESS = {
+    "distilbert": {"embeddings.position_ids", "vocab_transform", "vocab_layer_norm"}
+    | {"vocab_projector"},
+    "bert": {"embeddings.position_ids", "pooler", "cls"},
+}
+
+
+def read_architecture(folder: Path) -> Architecture:
+    """Reads ``config.json`` of a DistilBERT or a BERT-family encoder.
+
+    Raises:
+      PretrainedError: naming the key that is missing or asks for something not implemented.
+    """
+    path = folder / "config.json"
+    settings = json.loads(path.read_text(encoding="utf-8"))
+    family = settings.get("model_type")
+    if family not in _CONFIG_KEYS:
+        known = " or ".join(_CONFIG_KEYS)
+        raise PretrainedError(f"{path}: model_type: expected {known}, found {family!r}")
+    for key, value in _FIXED_KEYS[family].items():
+        if settings.get(key, value) != value:
+            raise PretrainedError(f"{path}: {key}: expected {value!r}, found {settings[key]!r}")
+    found = {ours: settings.get(theirs) for ours, theirs in _CONFIG_KEYS[family].items()}
+    for one in dataclasses.fields(Architecture):
+        if one.default is dataclasses.MISSING and found.get(one.name, family) is None:
+            raise PretrainedError(f"{path}: {_CONFIG_KEYS[family][one.name]}: missing")
+    given = {name: value for name, value in found.items() if value is not None}
+    architecture = Architecture(family, **given)
+    if architecture.width % architecture.heads:
+        raise PretrainedError(
+            f"{path}: expected a width divisible by the {architecture.heads} attention heads, "
+            f"found {architecture.width}"
+        )
+    return architecture
+
+
+def read_pooling(folder: Path, family: str) -> Pooling:
+    """How an encoder was meant to give document vectors.
+
+    ``1_Pooling/config.json`` of a sentence encoder decides between mean and first token. Without
+    it a BERT-family encoder is taken for a sentence encoder with mean pooling, and DistilBERT
+    gives its first token. Vectors of sentence encoders are normalised.
+    """
+    path = folder / "1_Pooling" / "config.json"
+    if not path.is_file():
+        return Pooling(mean=family == "bert", normalise=family == "bert")
+    settings = json.loads(path.read_text(encoding="utf-8"))
+    modes = {key for key, value in settings.items() if key.startswith("pooling_mode_") and value}
+    known = {"pooling_mode_mean_tokens": True, "pooling_mode_cls_token": False}
+    if len(modes) != 1 or not modes <= set(known):
+        found = ", ".join(sorted(modes)) or "none"
+        raise PretrainedError(f"{path}: expected one of {', '.join(known)}, found {found}")
+    return Pooling(mean=known[modes.pop()], normalise=True)
+
+
+def load_parameters(folder: Path, family: str, shapes: Mapping[str, Any]) -> dict[str, Any]:
+    """Reads ``model.safetensors`` into nested dicts of float32 arrays.
+
+    Args:
+      folder: holds the file; names may or may not carry the family's prefix.
+      family: "distilbert" or "bert".
+      shapes: nested dicts with the expected arrays, or their shapes, as leaves: ``encoder`` and,
+        for a classifier, ``head``.
+
+    Returns:
+      ``shapes`` with values; without ``head`` if the file has no classification head at all.
+
+    Raises:
+      PretrainedError: naming every parameter that is missing, left over or of the wrong shape.
+    """
+    from safetensors import safe_open
+
+    path = folder / WEIGHTS_FILE
+    if not path.is_file():
+        raise PretrainedError(f"{path}: no such file; weights are read from safetensors only")
+    with safe_open(path, framework="np") as file:
+        stored = {_plain_name(name, family): name for name in file.keys()}  # noqa: SIM118
+        wanted = _wanted(shapes, family, stored)
+        sizes = {name: tuple(file.get_slice(stored[name]).get_shape()) for name in stored}
+        _check_names(path, family, wanted, sizes)
+        flat = {
+            place: _transposed(file.get_tensor(stored[name]), place)
+            for name, (place, _) in wanted.items()
+        }
+    return traverse_util.unflatten_dict(flat)
+
+
+def save_pretrained(folder: Path, architecture: Architecture, params: Mapping[str, Any]) -> None:
+    """Writes ``config.json`` and ``model.safetensors`` as Hugging Face's own classes read them.
+
+    DistilBERT is readable as ``DistilBertForSequenceClassification``. A BERT-family classifier
+    has no counterpart there: ``BertModel`` reads its encoder, :func:`load_parameters` all of it.
+
+    Args:
+      folder: made if need be.
+      architecture: of the encoder.
+      params: of one model, without a member axis: ``encoder`` and optionally ``head``.
+    """
+    from safetensors.numpy import save_file
+
+    folder.mkdir(parents=True, exist_ok=True)
+    family = architecture.family
+    flat = traverse_util.flatten_dict(dict(params))
+    weights = {}
+    for place, value in flat.items():
+        prefix = f"{family}." if place[0] == "encoder" else ""
+        weights[prefix + _their_name(place, family)] = _transposed(np.asarray(value), place)
+    save_file(weights, folder / WEIGHTS_FILE, metadata={"format": "pt"})
+    settings = _settings(architecture)
+    if "head" in params:
+        labels = len(params["head"]["output"]["bias"])
+        settings["id2label"] = {str(k): f"LABEL_{k}" for k in range(labels)}
+        settings["label2id"] = {f"LABEL_{k}": k for k in range(labels)}
+        settings["problem_type"] = "multi_label_classification"
+    (folder / "config.json").write_text(json.dumps(settings, indent=2) + "\n", encoding="utf-8")
+
+
+def _settings(architecture: Architecture) -> dict[str, Any]:
+    family = architecture.family
+    name = {"distilbert": "DistilBertForSequenceClassification", "bert": "BertModel"}[family]
+    keys = {theirs: getattr(architecture, ours) for ours, theirs in _CONFIG_KEYS[family].items()}
+    return {"model_type": family, "architectures": [name], **_FIXED_KEYS[family], **keys}
+
+
+def _plain_name(name: str, family: str) -> str:
+    """A stored name without the family's prefix; old files call a norm's weights gamma, beta."""
+    plain = name.removeprefix(f"{family}.")
+    for old, new in ((".gamma", ".weight"), (".beta", ".bias")):
+        if plain.endswith(old):
+            plain = plain.removesuffix(old) + new
+    return plain
+
+
+def _their_name(place: tuple[str, ...], family: str) -> str:
+    """("encoder", "layers", "0", "expand", "bias") -> "transformer.layer.0.ffn.lin1.bias"."""
+    *module, leaf = place
+    if module[0] == "head":
+        name = _HEAD_MODULES[module[1]]
+    elif module[1] == "embeddings":
+        name = f"embeddings.{_EMBEDDINGS[module[2]]}"
+    else:
+        name = _LAYER_MODULES[family][".".join(module[3:])]
+        name = f"{_LAYER_LIST[family]}.{module[2]}.{name}"
+    return f"{name}.{_LEAVES[leaf]}"
+
+
+def _wanted(
+    shapes: Mapping[str, Any], family: str, stored: Iterable[str]
+) -> dict[str, tuple[tuple[str, ...], tuple[int, ...]]]:
+    """By their name: our place and the shape the file should have there."""
+    wanted = {}
+    has_head = any(_is_head(name) for name in stored)
+    for place, leaf in traverse_util.flatten_dict(dict(shapes)).items():
+        if place[0] == "head" and not has_head:
+            continue
+        shape = np.shape(cast(Any, leaf))
+        wanted[_their_name(place, family)] = (place, shape[::-1] if _is_kernel(place) else shape)
+    return wanted
+
+
+def _check_names(path: Path, family: str, wanted: Mapping, sizes: Mapping) -> None:
+    with_head = any(place[0] == "head" for place, _ in wanted.values())
+    problems = [f"missing {name}" for name in wanted if name not in sizes]
+    for name, size in sizes.items():
+        if name in wanted:
+            if size != wanted[name][1]:
+                expected = list(wanted[name][1])
+                problems.append(f"{name}: expected shape {expected}, found {list(size)}")
+        elif not _is_harmless(name, family) and (with_head or not _is_head(name)):
+            problems.append(f"left over {name}")
+    if problems:
+        raise PretrainedError(f"{path}: " + "; ".join(problems))
+
+
+def _is_harmless(name: str, family: str) -> bool:
+    return any(name == one or name.startswith(one + ".") for one in _HARMLESS[family])
+
+
+def _is_head(name: str) -> bool:
+    return name.split(".")[0] in _HEAD_MODULES.values()
+
+
+def _is_kernel(place: tuple[str, ...]) -> bool:
+    """PyTorch stores a linear map as [out, in], Flax as [in, out]."""
+    return place[-1] == "kernel"
+
+
+def _transposed(value: np.ndarray, place: tuple[str, ...]) -> np.ndarray:
+    return np.ascontiguousarray(value.T if _is_kernel(place) else value, dtype=np.float32)
