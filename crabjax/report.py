@@ -1,0 +1,81 @@
+"""Records to pictures and tables. The only file that draws."""
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from crabjax.records import Record, area_under_curve, curves
+
+TITLES = {
+    "micro_f1": "micro-F1",
+    "macro_f1": "macro-F1",
+    "mean_average_precision": "mean average precision",
+}
+# Dash and marker tell curves apart where colour does not.
+_DASHES = ("-", "--", "-.", ":", (0, (5, 1, 1, 1, 1, 1)), (0, (1, 1)), (0, (8, 2)))
+_MARKERS = "osD^vPX*<>h"
+
+
+def draw_curves(
+    runs: Mapping[str, Sequence[Record]],
+    path: Path,
+    measures: Sequence[str] = ("micro_f1", "macro_f1"),
+) -> None:
+    """Draws learning curves, mean and standard error over seeds, one panel a measure."""
+    figure, axes = _panels(len(measures))
+    for axis, measure in zip(axes, measures):
+        for number, (name, records) in enumerate(runs.items()):
+            labelled, values = curves(records, measure)
+            mean = values.mean(axis=0)
+            style: dict[str, Any] = {
+                "color": f"C{number % 10}",
+                "linestyle": _DASHES[number % len(_DASHES)],
+                "marker": _MARKERS[number % len(_MARKERS)],
+            }
+            axis.plot(labelled, mean, label=name, markersize=4, linewidth=1.6, **style)
+            if len(values) > 1:
+                error = values.std(axis=0, ddof=1) / len(values) ** 0.5
+                axis.fill_between(
+                    labelled, mean - error, mean + error, color=style["color"], alpha=0.15, lw=0
+                )
+        axis.set_xlabel("labelled documents")
+        axis.set_ylabel(f"test {TITLES[measure]}")
+        axis.grid(alpha=0.3)
+        axis.spines[["top", "right"]].set_visible(False)
+    if len(runs) > 1:
+        axes[0].legend(frameon=False)
+    seeds = len({record["seed"] for records in runs.values() for record in records})
+    first = next(iter(runs.values()))[0]
+    models = ", ".join(dict.fromkeys(r["model"] for records in runs.values() for r in records))
+    figure.suptitle(f"{first['data']}, {models}: mean ± standard error, {seeds} seeds", fontsize=11)
+    figure.savefig(path, dpi=130)
+
+
+def comparison_table(runs: Mapping[str, Sequence[Record]]) -> str:
+    """A text table: the area under each curve and the final score, one line a run."""
+    width = max(len(name) for name in runs)
+    head = f"{'':{width}}  {'micro-F1 area':>14}  {'macro-F1 area':>14}  {'final micro-F1':>14}"
+    lines = [head]
+    for name, records in runs.items():
+        cells = []
+        for measure in ("micro_f1", "macro_f1"):
+            labelled, values = curves(records, measure)
+            cells.append(_mean_and_error(area_under_curve(labelled, values)))
+        cells.append(_mean_and_error(curves(records, "micro_f1")[1][:, -1]))
+        lines.append(f"{name:{width}}  " + "  ".join(f"{cell:>14}" for cell in cells))
+    return "\n".join(lines)
+
+
+def _mean_and_error(values: Any) -> str:
+    if len(values) < 2:
+        return f"{values.mean():.4f}"
+    return f"{values.mean():.4f} ±{values.std(ddof=1) / len(values) ** 0.5:.4f}"
+
+
+def _panels(count: int) -> tuple[Any, list[Any]]:
+    from matplotlib.backends.backend_agg import FigureCanvasAgg
+    from matplotlib.figure import Figure
+
+    figure = Figure(figsize=(4.8 * count, 3.8), layout="constrained")
+    FigureCanvasAgg(figure)
+    return figure, list(figure.subplots(1, count, squeeze=False)[0])
