@@ -1,0 +1,175 @@
+"""Documents to integer arrays, by an own word vocabulary or a Hugging Face tokenizer."""
+
+import os
+import re
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from itertools import islice
+from pathlib import Path
+from typing import Any, NamedTuple, Protocol
+
+import numpy as np
+
+from crabjax.data.corpus import TOKEN_SEPARATOR, Corpus
+from crabjax.data.files import DataError
+from crabjax.data.pretrained_files import resolve_pretrained
+
+PAD = 0  # of every tokenizer, so that a mask is ``tokens != 0``
+UNK = 1  # of word vocabularies
+WORDS = "words"
+
+_WORD = re.compile(r"\w+(?:['’]\w+)*")  # noqa: RUF001, both apostrophes are in use
+_BATCH = 512  # documents given to a Hugging Face tokenizer at once; bounds its memory
+
+
+class Encoded(NamedTuple):
+    """One split as arrays.
+
+    Attributes:
+      tokens: ids, padded on the right with 0.  # int32 [N, T]
+      lengths: the number of ids of each document, at least 1.  # int32 [N]
+      labels: which labels each document has.  # bool [N, K]
+    """
+
+    tokens: np.ndarray
+    lengths: np.ndarray
+    labels: np.ndarray
+
+
+class Tokenizer(Protocol):
+    """Turns documents into ids from 1 to ``size - 1``; 0 is padding."""
+
+    @property
+    def size(self) -> int:
+        """The number of ids, padding included."""
+        ...
+
+    def rows(self, corpus: Corpus, max_tokens: int) -> Iterator[Sequence[int]]:
+        """The first ``max_tokens`` ids of every document; at least one each."""
+        ...
+
+
+@dataclass(frozen=True)
+class Vocabulary:
+    """Words and their ids: ``words[i]`` has id ``i + 2``, after PAD and UNK."""
+
+    words: tuple[str, ...]
+
+    @cached_property
+    def ids(self) -> dict[str, int]:
+        """The id of each word."""
+        return {word: number for number, word in enumerate(self.words, start=UNK + 1)}
+
+    @property
+    def size(self) -> int:
+        """The number of ids, PAD and UNK included."""
+        return len(self.words) + UNK + 1
+
+    def rows(self, corpus: Corpus, max_tokens: int) -> Iterator[Sequence[int]]:
+        """The first ``max_tokens`` ids of every document; one UNK where it has no words."""
+        get = self.ids.get
+        for words in corpus_words(corpus):
+            yield [get(word, UNK) for word in words[:max_tokens]] or [UNK]
+
+
+def build_vocabulary(corpus: Corpus, min_count: int) -> Vocabulary:
+    """The words that occur at least ``min_count`` times, the most frequent first."""
+    counts: Counter[str] = Counter()
+    for words in corpus_words(corpus):
+        counts.update(words)
+    kept = [(-count, word) for word, count in counts.items() if count >= min_count]
+    return Vocabulary(tuple(word for _, word in sorted(kept)))
+
+
+def corpus_words(corpus: Corpus) -> Iterator[list[str]]:
+    """The words of each document: its tokens as they are, or its text lower-cased and split."""
+    for document in corpus.documents:
+        if not corpus.tokenised:
+            yield _WORD.findall(document.lower())
+        else:
+            yield document.split(TOKEN_SEPARATOR) if document else []
+
+
+@dataclass(frozen=True)
+class PretrainedTokenizer:
+    """A Hugging Face tokenizer; markers such as [CLS] count towards ``max_tokens``."""
+
+    backend: Any
+    name: str
+
+    @property
+    def size(self) -> int:
+        """The number of ids, padding included."""
+        return len(self.backend)
+
+    def rows(self, corpus: Corpus, max_tokens: int) -> Iterator[Sequence[int]]:
+        """The first ``max_tokens`` ids of every document, markers included."""
+        markers = self.backend.num_special_tokens_to_add()
+        if not markers < max_tokens <= self.backend.model_max_length:
+            raise DataError(
+                f"data.max_tokens: {self.name} takes {markers + 1} to "
+                f"{self.backend.model_max_length} tokens, found {max_tokens}"
+            )
+        texts = corpus.texts()
+        while batch := list(islice(texts, _BATCH)):
+            # A document that spells out "[PAD]" must not come out as padding.
+            yield from self.backend(
+                batch,
+                truncation=True,
+                max_length=max_tokens,
+                split_special_tokens=True,
+                return_attention_mask=False,
+                return_token_type_ids=False,
+            )["input_ids"]
+
+
+def load_pretrained_tokenizer(name: str) -> PretrainedTokenizer:
+    """Loads the tokenizer of a folder or hub name.
+
+    Raises:
+      PretrainedNotFoundError: if it is neither here nor reachable.
+      DataError: if the folder has no tokenizer or one that does not pad with id 0.
+    """
+    folder = resolve_pretrained(name)
+    # The advice in question is to install PyTorch, which tokenizers do not need.
+    os.environ.setdefault("TRANSFORMERS_NO_ADVISORY_WARNINGS", "1")
+    from transformers import AutoTokenizer
+
+    if not tokenizer_files(folder):
+        raise DataError(f"{folder}: no tokenizer.json or vocab.txt in this folder")
+    backend = AutoTokenizer.from_pretrained(str(folder), local_files_only=True)
+    if backend.pad_token_id != PAD:
+        raise DataError(
+            f"{name}: expected a tokenizer that pads with id 0 (the BERT family), "
+            f"found {backend.pad_token_id}"
+        )
+    return PretrainedTokenizer(backend, name)
+
+
+def tokenizer_files(folder: Path) -> list[Path]:
+    """The files of a folder that decide what its tokenizer does."""
+    starts = ("tokenizer", "vocab", "special_tokens", "added_tokens", "merges")
+    return sorted(path for path in folder.iterdir() if path.name.startswith(starts))
+
+
+def encode(
+    corpus: Corpus, tokenizer: Tokenizer, label_names: Sequence[str], max_tokens: int
+) -> Encoded:
+    """Encodes a corpus into arrays of width T = ``max_tokens``; longer documents are cut."""
+    tokens = np.zeros((len(corpus), max_tokens), dtype=np.int32)  # [N, T]
+    lengths = np.zeros(len(corpus), dtype=np.int32)  # [N]
+    for row, ids in enumerate(tokenizer.rows(corpus, max_tokens)):
+        tokens[row, : len(ids)] = ids
+        lengths[row] = len(ids)
+    return Encoded(tokens, lengths, corpus.label_matrix(label_names))
+
+
+def trim_together(splits: Iterable[Encoded]) -> list[Encoded]:
+    """Cuts the columns that are padding in every document of every split: one T for all."""
+    splits = list(splits)
+    width = max(int(split.lengths.max()) for split in splits)
+    return [
+        split._replace(tokens=np.ascontiguousarray(split.tokens[:, :width])) for split in splits
+    ]
