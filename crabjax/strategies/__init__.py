@@ -1,5 +1,15 @@
 """Query strategies, found by name; importing this package registers all of them."""
 
+from crabjax.strategies import adaptive as adaptive
+from crabjax.strategies import audi as audi
+from crabjax.strategies import bald as bald
+from crabjax.strategies import besra as besra
+from crabjax.strategies import cmal as cmal
+from crabjax.strategies import coreset as coreset
+from crabjax.strategies import crab as crab
+from crabjax.strategies import entropy as entropy
+from crabjax.strategies import epig as epig
+from crabjax.strategies import mmc as mmc
 from crabjax.strategies import random as random
 from crabjax.strategies.base import EmptyPoolError as EmptyPoolError
 from crabjax.strategies.base import Pool as Pool

@@ -1,0 +1,106 @@
+"""Pool refinement: from the unlabelled pool U to the candidates U* (METHOD section 6)."""
+
+from collections.abc import Callable
+from typing import NamedTuple
+
+import numpy as np
+
+from crabjax.config import StrategyConfig
+from crabjax.scoring.correlation import (
+    Correlation,
+    drop_implied_labels,
+    has_exclusive_pair,
+    has_no_label,
+    pseudo_labels,
+)
+
+SOURCES = ("label_wise", "negative", "hard", "fill")
+
+Draw = Callable[[np.ndarray, int], np.ndarray]
+"""``draw(documents, count)``: up to ``count`` of them, without replacement."""
+
+
+class PoolTraits(NamedTuple):
+    """What the pseudo labels say about each unlabelled document."""
+
+    carries: np.ndarray  # bool [u, K], pseudo labels without the implied ones
+    negative: np.ndarray  # bool [u], carries two labels that exclude each other
+    hard: np.ndarray  # bool [u], carries no label at all
+
+
+class Candidates(NamedTuple):
+    """U*, and which set each document came from; the first one, if several."""
+
+    documents: np.ndarray  # int64 [X], rows of the training set, sorted
+    sources: np.ndarray  # int64 [X], positions in SOURCES
+
+    def per_source(self) -> dict[str, int]:
+        """The number of candidates from each source."""
+        counts = np.bincount(self.sources, minlength=len(SOURCES))
+        return dict(zip(SOURCES, counts.tolist()))
+
+
+def pool_traits(
+    probabilities: np.ndarray,
+    correlation: Correlation,
+    unlabelled: np.ndarray,
+    config: StrategyConfig,
+) -> PoolTraits:
+    """Reads pseudo labels against the correlations of the labelled data.
+
+    Args:
+      probabilities: float [N, K], the members' mean, of all training documents: N stays the same
+        in every round where u does not, and so the kernels compile once.
+      correlation: of the labelled documents.
+      unlabelled: int64 [u], rows of the training set.
+      config: thresholds, and whether implied labels are removed.
+    """
+    pseudo = pseudo_labels(probabilities)  # [N, K]
+    carries = pseudo
+    if config.asymmetric_removal:
+        carries = drop_implied_labels(pseudo, correlation.positive, config.sigma)
+    negative = has_exclusive_pair(pseudo, correlation.negative, config.two_sigma)
+    traits = (carries, negative, has_no_label(pseudo))
+    return PoolTraits(*(np.asarray(trait)[unlabelled] for trait in traits))
+
+
+def pool_counts(traits: PoolTraits) -> dict[str, int]:
+    """The hard-to-learn and the negatively correlated documents left in U."""
+    return {"hard_left": int(traits.hard.sum()), "negative_left": int(traits.negative.sum())}
+
+
+def refine_pool(
+    traits: PoolTraits,
+    unlabelled: np.ndarray,
+    query_size: int,
+    hard_size: int,
+    config: StrategyConfig,
+    draw: Draw,
+    fill: Draw,
+) -> Candidates:
+    """Draws label-wise, negatively correlated and hard-to-learn documents and unites them.
+
+    Args:
+      traits: of the unlabelled documents.
+      unlabelled: int64 [u], rows of the training set, sorted.
+      query_size: the most negatively correlated documents drawn, and the fewest candidates
+        returned: fewer are filled up from the rest of U. At most u.
+      hard_size: Z_t, the most hard-to-learn documents drawn.
+      config: ``per_label`` and the switches for negative and hard-to-learn sampling.
+      draw: how each of the three sets is drawn.
+      fill: how the rest is drawn.
+    """
+    columns = np.ascontiguousarray(traits.carries.T)  # [K, u]
+    drawn = [draw(unlabelled[column], config.per_label) for column in columns]
+    negative_size = query_size if config.negative_sampling else 0
+    sets = [
+        np.concatenate(drawn),
+        draw(unlabelled[traits.negative], negative_size),
+        draw(unlabelled[traits.hard], hard_size if config.hard_sampling else 0),
+    ]
+    rest = np.setdiff1d(unlabelled, np.concatenate(sets))
+    missing = query_size - (len(unlabelled) - len(rest))
+    sets.append(fill(rest, max(0, missing)))
+    sources = np.repeat(np.arange(len(SOURCES)), [len(one) for one in sets])
+    documents, first = np.unique(np.concatenate(sets), return_index=True)
+    return Candidates(documents, sources[first])

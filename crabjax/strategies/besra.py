@@ -1,0 +1,25 @@
+"""BESRA: expected loss reduction by beta scoring rules on the whole pool."""
+
+import jax
+
+from crabjax.config import StrategyConfig
+from crabjax.pool.randomness import host_generator
+from crabjax.pool.score import draw_anchors, pool_gains
+from crabjax.pool.select import select_diverse
+from crabjax.scoring.beta import BetaRule
+from crabjax.strategies.base import Pool, Selection, register
+
+
+@register("besra")
+def besra(key: jax.Array, pool: Pool, query_size: int, config: StrategyConfig) -> Selection:
+    """Gains of equal label weight over all of U, spread out by k-means.
+
+    Tan, Nguyen, Du and Buntine (AAAI 2024). The gain is Eq. 2 of the CRAB paper: the released
+    code's score differs from the published one.
+    """
+    generator = host_generator(key)
+    anchors = draw_anchors(pool.logits, pool.unlabelled, config.anchor_fraction, generator)
+    rule = BetaRule(config.alpha, config.beta)
+    gains = pool_gains(pool.logits, pool.unlabelled, anchors, rule)
+    picks = select_diverse(gains, query_size, config.keep_fraction, generator)
+    return Selection(pool.unlabelled[picks], {})

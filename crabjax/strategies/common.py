@@ -1,0 +1,53 @@
+"""What several strategies read from the pool."""
+
+import jax
+import numpy as np
+
+from crabjax.config import StrategyConfig
+from crabjax.pool.refine import pool_counts, pool_traits
+from crabjax.scoring.correlation import Correlation, label_correlation
+from crabjax.strategies.base import Pool
+
+
+def revealed_labels(pool: Pool) -> np.ndarray:
+    """The labels of the labelled documents, bool [n, K].
+
+    Raises:
+      ValueError: if there is no labelled document.
+    """
+    if len(pool.labelled) == 0:
+        raise ValueError("pool.labelled: expected at least one labelled document, found none")
+    return pool.labels[pool.labelled].astype(bool)
+
+
+def revealed_correlation(pool: Pool) -> Correlation:
+    """Label correlations of the labelled documents, [K, K] each."""
+    # Rows without labels count for nothing, and a fixed N spares a compilation every round.
+    labels = np.zeros(pool.labels.shape, dtype=np.int8)
+    labels[pool.labelled] = revealed_labels(pool)
+    return label_correlation(labels)
+
+
+def mean_cardinality(pool: Pool) -> float:
+    """The mean number of labels of a labelled document."""
+    return float(revealed_labels(pool).sum(axis=1).mean())
+
+
+def mean_probabilities(pool: Pool) -> np.ndarray:
+    """The ensemble's prediction for every training document, float32 [N, K]."""
+    return np.asarray(_mean_sigmoid(pool.logits))
+
+
+@jax.jit
+def _mean_sigmoid(logits: jax.Array) -> jax.Array:
+    return jax.nn.sigmoid(logits).mean(axis=0)
+
+
+def documents_left(pool: Pool, config: StrategyConfig) -> dict[str, int]:
+    """How many unlabelled documents are hard to learn, and how many negatively correlated.
+
+    Returns:
+      ``{"hard_left": ..., "negative_left": ...}``.
+    """
+    probabilities, correlation = mean_probabilities(pool), revealed_correlation(pool)
+    return pool_counts(pool_traits(probabilities, correlation, pool.unlabelled, config))

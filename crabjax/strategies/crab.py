@@ -1,0 +1,81 @@
+"""CRAB: correlation-aware active learning with beta scoring rules."""
+
+import jax
+import numpy as np
+
+from crabjax.config import StrategyConfig
+from crabjax.pool.decay import decay_factor
+from crabjax.pool.kmeans import kmeans_picks
+from crabjax.pool.randomness import draw_up_to, host_generator
+from crabjax.pool.refine import Draw, pool_counts, pool_traits, refine_pool
+from crabjax.pool.score import draw_anchors, pool_gains
+from crabjax.pool.select import normalised, select_diverse
+from crabjax.scoring.beta import BetaRule
+from crabjax.scoring.correlation import (
+    Correlation,
+    attention_label_weights,
+    correlation_attention,
+)
+from crabjax.strategies.base import Pool, Selection, register
+from crabjax.strategies.common import mean_probabilities, revealed_correlation
+
+
+@register("crab")
+def crab(key: jax.Array, pool: Pool, query_size: int, config: StrategyConfig) -> Selection:
+    """Refines the pool by label correlations, scores with attention, spreads out by k-means.
+
+    Qi, Lu, Yang, Enticott and Du (UAI 2025), METHOD sections 2 to 7.
+
+    Returns:
+      The selection; its info holds ``candidates`` (how many came from each source),
+      ``hard_left`` and ``negative_left`` (in U before the query).
+    """
+    generator = host_generator(key)
+    correlation = revealed_correlation(pool)
+    gains_of = _scorer(pool, correlation, config, generator)
+
+    def random_draw(documents: np.ndarray, count: int) -> np.ndarray:
+        return draw_up_to(generator, documents, count)
+
+    traits = pool_traits(mean_probabilities(pool), correlation, pool.unlabelled, config)
+    decay = decay_factor(pool.round, pool.rounds, config.decay, config.decay_power)
+    draw = random_draw
+    if config.draw == "kmeans":
+        draw = _kmeans_draw(pool.unlabelled, gains_of(pool.unlabelled), generator)
+    candidates = refine_pool(
+        traits,
+        pool.unlabelled,
+        query_size,
+        round(decay * config.hard_size),
+        config,
+        draw,
+        random_draw,
+    )
+    gains = gains_of(candidates.documents)
+    picks = select_diverse(gains, query_size, config.keep_fraction, generator)
+    info = {"candidates": candidates.per_source(), **pool_counts(traits)}
+    return Selection(candidates.documents[picks], info)
+
+
+def _scorer(
+    pool: Pool, correlation: Correlation, config: StrategyConfig, generator: np.random.Generator
+):
+    """A function from documents [X] to their gains [X, P] on one draw of anchors."""
+    anchors = draw_anchors(pool.logits, pool.unlabelled, config.anchor_fraction, generator)
+    rule = BetaRule(config.alpha, config.beta)
+    weights = None
+    if config.attention:
+        attention = correlation_attention(correlation.positive, config.gamma, config.attention_norm)
+        weights = np.asarray(attention_label_weights(attention))
+    return lambda documents: pool_gains(pool.logits, documents, anchors, rule, weights)
+
+
+def _kmeans_draw(unlabelled: np.ndarray, gains: np.ndarray, generator: np.random.Generator) -> Draw:
+    """Draws the documents nearest the centres of their gain vectors: the paper's ablation."""
+    embeddings = normalised(gains)  # [u, P]
+
+    def draw(documents: np.ndarray, count: int) -> np.ndarray:
+        rows = np.searchsorted(unlabelled, documents)
+        return documents[kmeans_picks(embeddings[rows], count, generator)]
+
+    return draw

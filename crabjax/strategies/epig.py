@@ -1,0 +1,26 @@
+"""EPIG: what a label would say about other documents."""
+
+import jax
+import numpy as np
+
+from crabjax.config import StrategyConfig
+from crabjax.pool.randomness import host_generator
+from crabjax.pool.score import draw_anchors, gain_blocks
+from crabjax.pool.select import largest
+from crabjax.scoring.beta import BetaRule
+from crabjax.strategies.base import Pool, Selection, register
+
+
+@register("epig")
+def epig(key: jax.Array, pool: Pool, query_size: int, config: StrategyConfig) -> Selection:
+    """The largest expected predictive information gain.
+
+    Bickford Smith, Kirsch, Farquhar, Gal, Foster and Rainforth (AISTATS 2023). The mutual
+    information of a candidate's and an anchor's label is the gain of the logarithmic rule; it is
+    summed over labels and averaged over anchors, which are drawn from the pool itself.
+    """
+    generator = host_generator(key)
+    anchors = draw_anchors(pool.logits, pool.unlabelled, config.anchor_fraction, generator)
+    blocks = gain_blocks(pool.logits, pool.unlabelled, anchors, BetaRule(0.0, 0.0))
+    scores = np.concatenate([block.mean(axis=1) for block in blocks])
+    return Selection(pool.unlabelled[largest(scores, query_size, generator)], {})
