@@ -44,7 +44,7 @@ class DataConfig:
     test: str | None = None
     validation: str | None = None  # None: validation_size documents drawn from train, by seed
     validation_size: int = setting(1000, at_least=1)
-    tokenizer: str = "words"  # "words", or the folder or hub name of a Hugging Face tokenizer
+    tokenizer: str | None = None  # None: what the model needs; "words", or a Hugging Face name
     min_count: int = setting(2, at_least=1)
     max_tokens: int = setting(256, at_least=1)
     cache: bool = True

@@ -134,10 +134,9 @@ def score(logits: np.ndarray, labels: np.ndarray) -> tuple[Scores, Scores]:
     seeds, members = logits.shape[:2]
     probs = jax.nn.sigmoid(logits)  # [S, E, X, K]
     together = jnp.concatenate([probs.mean(axis=1), probs.reshape(-1, *probs.shape[2:])])
-    scores = evaluate(together, labels)
-    first = Scores(*(np.asarray(values)[:seeds] for values in scores))
-    rest = Scores(*(np.asarray(values)[seeds:].reshape(seeds, members) for values in scores))
-    return first, rest
+    scores = jax.tree.map(np.asarray, evaluate(together, labels))
+    ensemble = jax.tree.map(lambda values: values[:seeds], scores)
+    return ensemble, jax.tree.map(lambda values: values[seeds:].reshape(seeds, members), scores)
 
 
 def pools(

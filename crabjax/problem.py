@@ -2,14 +2,17 @@
 
 import hashlib
 import math
+from dataclasses import replace
 from typing import NamedTuple
 
 import numpy as np
 
-from crabjax.config import Config
+from crabjax.config import Config, DataConfig
+from crabjax.data.cache import load_arrays, save_arrays, settings_hash
 from crabjax.data.load import Dataset, load_data
 from crabjax.keys import run_key
-from crabjax.models import Model, build_model, model_inputs
+from crabjax.models import Model, build_model
+from crabjax.models.embed import encode_documents
 from crabjax.pool.randomness import draw_up_to, host_generator
 
 
@@ -44,18 +47,20 @@ def prepare(config: Config) -> Problem:
     Raises:
       ProblemError: when the data are too few for the schedule.
     """
-    data = load_data(config.data)
+    data = load_data(_data_config(config))
     parts = [data.train] + ([data.validation] if data.validation is not None else [])
     tokens = np.concatenate([part.tokens for part in parts])
     labels = np.concatenate([part.labels for part in parts])
     poolable, validation_rows = _hold_out(data, config)
     initial, rounds = _first_labelled(poolable, config)
+    inputs = model_inputs(config, tokens)
+    width = inputs.shape[1] if config.model.name == "frozen" else data.vocabulary_size
     return Problem(
-        model=build_model(config.model, data.vocabulary_size, labels.shape[1]),
+        model=build_model(config.model, width, labels.shape[1]),
         label_names=data.label_names,
-        inputs=model_inputs(config.model, tokens),
+        inputs=inputs,
         labels=labels,
-        test_inputs=model_inputs(config.model, data.test.tokens),
+        test_inputs=model_inputs(config, data.test.tokens),
         test_labels=data.test.labels,
         poolable=poolable,
         validation_rows=validation_rows,
@@ -63,6 +68,30 @@ def prepare(config: Config) -> Problem:
         rounds=rounds,
         fingerprint=_fingerprint(tokens, labels, data.test.tokens, data.test.labels),
     )
+
+
+def model_inputs(config: Config, tokens: np.ndarray) -> np.ndarray:
+    """What the classifier takes: the tokens, or the frozen encoder's vectors of them [N, D].
+
+    Vectors are kept on disk; the same documents are never encoded twice.
+    """
+    if config.model.name != "frozen":
+        return tokens
+    model = config.model
+    key = settings_hash([_fingerprint(tokens), model.pretrained, model.precision])
+    if config.data.cache and (stored := load_arrays(key)) is not None:
+        return stored[0]["vectors"]
+    vectors = encode_documents(model.pretrained, tokens, precision=model.precision)
+    if config.data.cache:
+        save_arrays(key, {"vectors": vectors}, {"pretrained": model.pretrained})
+    return vectors
+
+
+def _data_config(config: Config) -> DataConfig:
+    """The data settings with the tokenizer that the classifier needs, unless one is named."""
+    pretrained = config.model.name in ("distilbert", "frozen")
+    tokenizer = config.model.pretrained if pretrained else "words"
+    return replace(config.data, tokenizer=config.data.tokenizer or tokenizer)
 
 
 def _hold_out(data: Dataset, config: Config) -> tuple[np.ndarray, np.ndarray]:

@@ -1,0 +1,146 @@
+"""A run killed at any moment goes on to the records of one never killed."""
+
+import json
+import os
+import random
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from crabjax.records import read_records
+
+SCRIPT = Path(__file__).resolve().parent.parent / "scripts" / "train_loop.py"
+CONFIG = """
+data: {validation_size: 40, max_tokens: 16, synthetic: {documents: 200, test_documents: 50}}
+model: {embedding: 4, kernels: 4, widths: [2]}
+ensemble: {members: 2, epochs: 3, batch_size: 20}
+strategy: {name: crab, per_label: 10, hard_size: 20}
+loop: {rounds: 4, initial_size: 20, query_size: 10, seeds: [0, 1]}
+"""
+
+
+@pytest.fixture(scope="module")
+def workplace(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("resume")
+    (folder / "tiny.yaml").write_text(CONFIG)
+    return folder
+
+
+def start(workplace, output, *arguments):
+    environment = os.environ | {"CRABJAX_CACHE": str(workplace / "cache")}
+    command = [sys.executable, SCRIPT, "--config", workplace / "tiny.yaml", "--output", output]
+    return subprocess.Popen(
+        [*command, *arguments],
+        env=environment,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+
+
+def finish(workplace, output, *arguments):
+    process = start(workplace, output, *arguments)
+    out, err = process.communicate(timeout=300)
+    assert process.returncode == 0, err
+    return out
+
+
+def timeless(folder):
+    records = read_records(folder / "records.jsonl")
+    return [{k: v for k, v in record.items() if k != "seconds"} for record in records]
+
+
+@pytest.fixture(scope="module")
+def whole(workplace):
+    """A run that nobody disturbed, and how long it took once its programs were compiled."""
+    finish(workplace, workplace / "first")
+    begun = time.perf_counter()
+    finish(workplace, workplace / "whole")
+    assert timeless(workplace / "whole") == timeless(workplace / "first")
+    return workplace / "whole", time.perf_counter() - begun
+
+
+def wait_for(process, condition, timeout=120):
+    end = time.monotonic() + timeout
+    while process.poll() is None and not condition():
+        assert time.monotonic() < end, "the moment to kill never came"
+        time.sleep(0.0005)
+
+
+def test_killed_at_random_moments(workplace, whole):
+    folder, seconds = whole
+    output = workplace / "killed"
+    chance = random.Random(0)
+    for _ in range(3):
+        process = start(workplace, output)
+        time.sleep(seconds * chance.uniform(0.4, 0.95))
+        process.kill()
+        process.communicate()
+    finish(workplace, output)
+    assert timeless(output) == timeless(folder)
+
+
+@pytest.mark.parametrize("number", [0, 2])
+def test_killed_during_a_save(workplace, whole, number):
+    output = workplace / f"saving{number}"
+    process = start(workplace, output)
+    unfinished = f"{number}.orbax-checkpoint-tmp*"
+    wait_for(process, lambda: any((output / "checkpoints").glob(unfinished)))
+    process.kill()
+    process.communicate()
+    finish(workplace, output)
+    assert timeless(output) == timeless(whole[0])
+
+
+def test_truncated_records_are_mended(workplace, whole):
+    output = workplace / "truncated"
+    process = start(workplace, output)
+    wait_for(process, lambda: (output / "checkpoints" / "1").exists())
+    process.kill()
+    process.communicate()
+    with (output / "records.jsonl").open("a") as file:
+        file.write('{"seed": 0, "rou')
+    finish(workplace, output)
+    assert timeless(output) == timeless(whole[0])
+
+
+def test_interrupt_says_how_to_go_on(workplace, whole):
+    output = workplace / "interrupted"
+    process = start(workplace, output)
+    wait_for(process, lambda: (output / "checkpoints" / "0").exists())
+    process.send_signal(signal.SIGINT)
+    out, err = process.communicate(timeout=120)
+    assert process.returncode == 130, err
+    assert "the same command goes on" in out
+    finish(workplace, output)
+    assert timeless(output) == timeless(whole[0])
+
+
+def test_another_config_in_the_folder_is_an_error_that_shows_the_differences(workplace, whole):
+    process = start(workplace, whole[0], "--set", "loop.query_size=5")
+    _, err = process.communicate(timeout=120)
+    assert process.returncode == 1
+    assert "loop.query_size: 10 there, 5 asked for" in err
+    assert "--fresh" in err
+
+
+def test_output_folder_is_complete(whole):
+    folder, _ = whole
+    names = {path.name for path in folder.iterdir()} - {".lock"}
+    assert names == {
+        "checkpoints",
+        "config.yaml",
+        "curve.png",
+        "log.txt",
+        "records.jsonl",
+        "run.json",
+        "summary.json",
+    }
+    records = read_records(folder / "records.jsonl")
+    assert [r["labelled"] for r in records if r["seed"] == 1] == [20, 30, 40, 50, 60]
+    assert len(set(records[0]["selected"])) == 10
+    assert json.loads((folder / "run.json").read_text())["versions"]["jax"]
