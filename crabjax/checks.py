@@ -2,13 +2,13 @@
 
 from typing import Any
 
-import jax
 import numpy as np
+from jax.core import Tracer
 
 
 def is_concrete(*arrays: Any) -> bool:
     """True outside jit, vmap and grad, where values can be looked at."""
-    return not any(isinstance(array, jax.core.Tracer) for array in arrays)
+    return not any(isinstance(array, Tracer) for array in arrays)
 
 
 def check_rank(name: str, array: Any, axes: str) -> None:
@@ -29,17 +29,31 @@ def check_same_size(axis: str, first: str, first_size: int, second: str, second_
 def check_not_empty(name: str, array: Any) -> None:
     """Raises if any axis has size zero."""
     if 0 in np.shape(array):
-        raise ValueError(f"{name}: expected at least one entry on every axis, found {array.shape}")
+        found = np.shape(array)
+        raise ValueError(f"{name}: expected at least one entry on every axis, found {found}")
 
 
 def check_probabilities(name: str, array: Any) -> None:
     """Raises unless every value lies in [0, 1]; does nothing on traced arrays."""
+    if not is_concrete(array) or np.size(array) == 0:
+        return
+    values = np.asarray(array)
+    # Two reductions read the array without copying it, and NaN makes either comparison false.
+    if not (values.min() >= 0 and values.max() <= 1):
+        _raise_first(name, "probabilities in [0, 1]", values, ~((values >= 0) & (values <= 1)))
+
+
+def check_labels(name: str, array: Any) -> None:
+    """Raises unless every value is 0 or 1; does nothing on traced arrays."""
     if not is_concrete(array):
         return
-    values = np.asarray(array, dtype=np.float64)
-    bad = ~((values >= 0) & (values <= 1))
-    if bad.any():
-        place = tuple(int(i) for i in np.argwhere(bad)[0])
-        raise ValueError(
-            f"{name}: expected probabilities in [0, 1], found {values[place]} at index {place}"
-        )
+    values = np.asarray(array)
+    if values.dtype != bool:
+        bad = (values != 0) & (values != 1)
+        if bad.any():
+            _raise_first(name, "labels 0 or 1", values, bad)
+
+
+def _raise_first(name: str, expected: str, values: np.ndarray, bad: np.ndarray) -> None:
+    place = tuple(int(i) for i in np.argwhere(bad)[0])
+    raise ValueError(f"{name}: expected {expected}, found {values[place]} at index {place}")
