@@ -68,9 +68,7 @@ def _updated_correlation(counts: jax.Array, new_labels: jax.Array) -> Correlatio
 
 
 def _pair_counts(labels: jax.Array) -> jax.Array:
-    present = labels.astype(bool).astype(
-        jnp.float32
-    )  # [n, K]; float32 products are exact up to 2^24
+    present = labels.astype(bool).astype(jnp.float32)  # [n, K]; sums are exact up to 2^24
     pairs = jnp.matmul(present.T, present, precision=jax.lax.Precision.HIGHEST)
     return pairs.astype(jnp.int32)  # [K, K]
 

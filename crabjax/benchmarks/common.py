@@ -1,0 +1,126 @@
+"""Timing, memory, tables: what every benchmark shares."""
+
+import json
+import statistics
+import time
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import jax
+
+Row = dict[str, Any]
+
+
+class Timing(NamedTuple):
+    """Seconds a call takes.
+
+    Attributes:
+      median: over the repeats, after warming up.
+      spread: slowest minus fastest repeat, relative to the median.
+      compile: what the first call took beyond the median.
+      repeats: number of timed calls.
+    """
+
+    median: float
+    spread: float
+    compile: float
+    repeats: int
+
+
+def measure(function: Callable[..., Any], *arguments: Any, repeats: int = 5) -> Timing:
+    """Times a call, waiting for its result; the first call warms up and shows the compile time."""
+    first = _seconds(function, arguments)
+    seconds = [_seconds(function, arguments) for _ in range(repeats)]
+    median = statistics.median(seconds)
+    spread = (max(seconds) - min(seconds)) / median
+    return Timing(median, spread, max(first - median, 0.0), repeats)
+
+
+def _seconds(function: Callable[..., Any], arguments: Sequence[Any]) -> float:
+    start = time.perf_counter()
+    jax.block_until_ready(function(*arguments))
+    return time.perf_counter() - start
+
+
+def peak_extra_megabytes(function: Callable[..., Any], *arguments: Any) -> float | None:
+    """Memory a call needs at its peak beyond what was in use before, its result included.
+
+    On an accelerator this is the device's own account, on CPU the resident set of the process,
+    where the system can tell (Linux); None elsewhere. Warm the function up first, or compilation
+    is counted too.
+    """
+    before = _memory_in_use()
+    jax.block_until_ready(function(*arguments))
+    peak = _peak_memory()
+    return None if before is None or peak is None else (peak - before) / 1e6
+
+
+def _memory_in_use() -> int | None:
+    """Bytes in use now; on CPU this also restarts the record of the peak."""
+    stats = jax.devices()[0].memory_stats()
+    if stats is not None:
+        return stats["peak_bytes_in_use"]
+    try:
+        Path("/proc/self/clear_refs").write_text("5")
+    except OSError:
+        return None
+    return _status_bytes("VmRSS")
+
+
+def _peak_memory() -> int | None:
+    stats = jax.devices()[0].memory_stats()
+    return _status_bytes("VmHWM") if stats is None else stats["peak_bytes_in_use"]
+
+
+def _status_bytes(field: str) -> int | None:
+    for line in Path("/proc/self/status").read_text().splitlines():
+        name, _, value = line.partition(":")
+        if name == field:
+            return int(value.split()[0]) * 1024
+    return None
+
+
+def device_description() -> Row:
+    """Kind and number of the devices the numbers were taken on."""
+    devices = jax.devices()
+    kind = devices[0].device_kind if devices[0].platform != "cpu" else _processor()
+    return {"platform": devices[0].platform, "kind": kind, "count": len(devices)}
+
+
+def _processor() -> str:
+    try:
+        lines = Path("/proc/cpuinfo").read_text().splitlines()
+    except OSError:
+        return "cpu"
+    names = [line.partition(":")[2].strip() for line in lines if line.startswith("model name")]
+    return f"{names[0]} x {len(names)}" if names else "cpu"
+
+
+def print_table(rows: Sequence[Row]) -> None:
+    """Prints rows of equal keys in aligned columns."""
+    if not rows:
+        return
+    header = list(rows[0])
+    cells = [header] + [[_cell(row[key]) for key in header] for row in rows]
+    widths = [max(len(line[i]) for line in cells) for i in range(len(header))]
+    for line in cells:
+        print("  ".join(text.ljust(width) for text, width in zip(line, widths)).rstrip())
+
+
+def _cell(value: Any) -> str:
+    if value is None:
+        return "-"
+    return f"{value:.4g}" if isinstance(value, float) else str(value)
+
+
+def write_json(path: str | Path, name: str, settings: Row, rows: Sequence[Row]) -> None:
+    """Writes a benchmark's rows with its settings, the device and the version of jax."""
+    report = {
+        "benchmark": name,
+        "settings": settings,
+        "device": device_description(),
+        "jax": jax.__version__,
+        "rows": list(rows),
+    }
+    Path(path).write_text(json.dumps(report, indent=2) + "\n", encoding="utf-8")
