@@ -1,0 +1,90 @@
+"""What every classifier is to the rest of the package: three pure functions of its parameters."""
+
+from collections.abc import Callable
+from typing import Any, NamedTuple, Protocol
+
+import jax
+import jax.numpy as jnp
+from flax import nnx
+
+Params = dict[str, Any]
+
+
+class Apply(Protocol):
+    """Logits of a batch; dropout only where a key is given."""
+
+    def __call__(
+        self, params: Params, inputs: jax.Array, key: jax.Array | None = None
+    ) -> jax.Array: ...
+
+
+class Model(NamedTuple):
+    """A classifier as pure functions; parameters are nested dicts of arrays.
+
+    Attributes:
+      init: ``init(key) -> params``.
+      apply: ``apply(params, inputs [B, ...], key=None) -> logits [B, K]``.
+      features: ``features(params, inputs [B, ...]) -> [B, D]``, the document vectors.
+    """
+
+    init: Callable[[jax.Array], Params]
+    apply: Apply
+    features: Callable[[Params, jax.Array], jax.Array]
+
+
+class Classifier(nnx.Module):
+    """A module of parameters only: document vectors, then logits from document vectors."""
+
+    def features(self, inputs: jax.Array) -> jax.Array:
+        """Document vectors [B, D] of a batch."""
+        raise NotImplementedError
+
+    def logits(self, features: jax.Array, key: jax.Array | None) -> jax.Array:
+        """Logits [B, K] from document vectors [B, D]; dropout only with a key."""
+        raise NotImplementedError
+
+
+def as_model(build: Callable[[nnx.Rngs], Classifier]) -> Model:
+    """Turns a module into a :class:`Model` of pure dicts, splitting it once.
+
+    Args:
+      build: makes the module from its random streams; it must keep no random state.
+    """
+    graph, _ = nnx.split(nnx.eval_shape(lambda: build(nnx.Rngs(0))))
+
+    def init(key: jax.Array) -> Params:
+        return nnx.to_pure_dict(nnx.state(build(nnx.Rngs(key))))
+
+    def apply(params: Params, inputs: jax.Array, key: jax.Array | None = None) -> jax.Array:
+        module = nnx.merge(graph, params)
+        return module.logits(module.features(inputs), key)
+
+    def features(params: Params, inputs: jax.Array) -> jax.Array:
+        return nnx.merge(graph, params).features(inputs)
+
+    return Model(init, apply, features)
+
+
+def dropout(key: jax.Array | None, rate: float, values: jax.Array) -> jax.Array:
+    """Zeroes each value with probability ``rate`` and scales up the rest; no key, no change."""
+    if key is None or rate == 0:
+        return values
+    kept = jax.random.bernoulli(key, 1 - rate, values.shape)
+    return jnp.where(kept, values / (1 - rate), 0)
+
+
+def uniform(rngs: nnx.Rngs, shape: tuple[int, ...], bound: float) -> nnx.Param:
+    """A parameter drawn uniformly from (-bound, bound)."""
+    return nnx.Param(jax.random.uniform(rngs.params(), shape, minval=-bound, maxval=bound))
+
+
+class Dense(nnx.Module):
+    """An affine map [..., D] -> [..., F], weights and bias uniform within 1 / sqrt(D)."""
+
+    def __init__(self, inputs: int, outputs: int, rngs: nnx.Rngs):
+        self.kernel = uniform(rngs, (inputs, outputs), inputs**-0.5)
+        self.bias = uniform(rngs, (outputs,), inputs**-0.5)
+
+    def __call__(self, values: jax.Array) -> jax.Array:
+        bias = self.bias[...].reshape((1,) * (values.ndim - 1) + (-1,))
+        return values @ self.kernel[...] + bias
