@@ -47,7 +47,11 @@ class DataConfig:
     tokenizer: str | None = None  # None: what the model needs; "words", or a Hugging Face name
     min_count: int = setting(2, at_least=1)
     max_tokens: int = setting(256, at_least=1)
-    cache: bool = True
+    text_column: str = "text"  # the columns and separators are for CSV files only
+    label_column: str = "labels"
+    label_separator: str = ";"
+    csv_delimiter: str = ","
+    cache: bool = True  # keep the arrays on disk, for the next start with the same files
     synthetic: SyntheticConfig = field(default_factory=SyntheticConfig)
 
 

@@ -1,5 +1,6 @@
 """Files of labelled documents, JSON lines or CSV, read once and kept compactly."""
 
+import dataclasses
 import difflib
 import json
 import warnings
@@ -36,6 +37,7 @@ class Corpus:
       tokenised: whether the documents came as tokens instead of text.
       split: "train", "test", ...; the file name's stem unless told otherwise.
       ids: the documents' own ids, or None where the file has none.
+      notes: the warnings given on reading, so that a cached copy can repeat them.
     """
 
     documents: list[str]
@@ -43,6 +45,7 @@ class Corpus:
     tokenised: bool
     split: str
     ids: list[str] | None = None
+    notes: tuple[str, ...] = ()
 
     def __len__(self) -> int:
         return len(self.documents)
@@ -123,12 +126,10 @@ def read_corpus(
         raise DataError(f"{path}: no such file")
     corpus = _gather(path, split, _records(path, csv_format, labelled))
     if empty := sum(not text.strip() for text in corpus.texts()):
-        warnings.warn(
-            f"{path}: {empty} of {len(corpus)} documents have no words; each is kept as one "
-            "unknown token",
-            DataWarning,
-            stacklevel=2,
-        )
+        note = f"{path}: {empty} of {len(corpus)} documents have no words; each is kept as one "
+        note += "unknown token"
+        warnings.warn(note, DataWarning, stacklevel=2)
+        return dataclasses.replace(corpus, notes=(note,))
     return corpus
 
 

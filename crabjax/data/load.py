@@ -1,0 +1,221 @@
+"""From the ``data`` section of a configuration to arrays, with the work kept on disk."""
+
+import dataclasses
+import warnings
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from crabjax.config import DataConfig
+from crabjax.data.cache import file_hash, load_arrays, save_arrays, settings_hash
+from crabjax.data.corpus import Corpus, CsvFormat, read_corpus
+from crabjax.data.encode import (
+    WORDS,
+    Encoded,
+    Tokenizer,
+    build_vocabulary,
+    encode,
+    load_pretrained_tokenizer,
+    tokenizer_files,
+    trim_together,
+)
+from crabjax.data.files import DataError, DataWarning
+from crabjax.data.pretrained_files import resolve_pretrained
+from crabjax.data.sources import SOURCES
+from crabjax.data.synthetic import make_synthetic
+
+_FORMAT = 1  # raise it when the same input would give other arrays, so that old ones are not used
+
+
+@dataclass(frozen=True)
+class Dataset:
+    """A data set as arrays.
+
+    Attributes:
+      name: for records and reports.
+      train: the documents to choose from.
+      test: the documents to report on.
+      validation: the documents of the validation file, or None where there is none.
+      label_names: the labels of the training file, sorted: the columns of every label array.
+      vocabulary_size: ids run from 0 to this, exclusive.
+      config: the settings it was made from.
+    """
+
+    name: str
+    train: Encoded
+    test: Encoded
+    validation: Encoded | None
+    label_names: tuple[str, ...]
+    vocabulary_size: int
+    config: DataConfig
+
+    def corpus(self, split: str) -> Corpus:
+        """Reads the documents of "train", "test" or "validation" again, as text."""
+        return read_splits(self.config)[split]
+
+
+def load_data(config: DataConfig) -> Dataset:
+    """Reads and encodes a data set; the second time, the arrays come from the cache.
+
+    Raises:
+      DataError: for a missing file, saying how to make it; for input that cannot be used.
+      PretrainedNotFoundError: for a Hugging Face tokenizer that is not to be had.
+
+    Warns:
+      DataWarning: with counts, for what was read otherwise than it stands in the files.
+    """
+    key = _cache_key(config, find_files(config)) if config.cache else ""
+    stored = load_arrays(key) if config.cache else None
+    if stored is not None:
+        arrays, facts = stored
+        for note in facts["notes"]:
+            warnings.warn(note, DataWarning, stacklevel=2)
+    else:
+        arrays, facts = _encode_all(config)
+        if config.cache:
+            save_arrays(key, arrays, facts)
+    return _dataset(config, arrays, tuple(facts["label_names"]), facts["vocabulary_size"])
+
+
+def find_files(config: DataConfig) -> dict[str, Path]:
+    """The file of each split; none for the built-in corpus.
+
+    Raises:
+      DataError: if one is missing, with the command that makes it.
+    """
+    if config.train is None:
+        if config.test is not None or config.validation is not None:
+            raise DataError("data.train: expected a file, as data.test or data.validation has one")
+        return {}
+    if config.test is None:
+        raise DataError(f"data.test: expected a file to report on beside {config.train}")
+    named = {"train": config.train, "test": config.test, "validation": config.validation}
+    files = {split: Path(name).expanduser() for split, name in named.items() if name is not None}
+    for split, path in files.items():
+        if not path.is_file():
+            raise DataError(
+                f"data.{split}: no such file: {path.absolute()}. {_advice(config, path)}"
+            )
+    return files
+
+
+def read_splits(config: DataConfig) -> dict[str, Corpus]:
+    """The corpora of a configuration: its files, or the built-in corpus."""
+    csv_format = CsvFormat(
+        config.text_column, config.label_column, config.label_separator, config.csv_delimiter
+    )
+    files = find_files(config)
+    if not files:
+        return dict(zip(("train", "test"), make_synthetic(config.synthetic)))
+    return {
+        split: read_corpus(path, split=split, csv_format=csv_format)
+        for split, path in files.items()
+    }
+
+
+def _encode_all(config: DataConfig) -> tuple[dict[str, np.ndarray], dict]:
+    corpora = read_splits(config)
+    label_names = corpora["train"].label_names
+    if not label_names:
+        raise DataError(f"{config.train}: no document of the training file has a label")
+    notes = [note for corpus in corpora.values() for note in corpus.notes]
+    for note in _compare(corpora):
+        warnings.warn(note, DataWarning, stacklevel=3)
+        notes.append(note)
+    tokenizer: Tokenizer = (
+        build_vocabulary(corpora["train"], config.min_count)
+        if config.tokenizer == WORDS
+        else load_pretrained_tokenizer(config.tokenizer)
+    )
+    splits = trim_together(
+        encode(corpus, tokenizer, label_names, config.max_tokens) for corpus in corpora.values()
+    )
+    arrays = {
+        f"{split}_{field}": array
+        for split, encoded in zip(corpora, splits)
+        for field, array in encoded._asdict().items()
+    }
+    facts = {"label_names": label_names, "vocabulary_size": tokenizer.size, "notes": notes}
+    return arrays, facts
+
+
+def _compare(corpora: Mapping[str, Corpus]) -> list[str]:
+    """What the other splits have that the training split decides on: labels and ids."""
+    train = corpora["train"]
+    known, ids = set(train.label_names), set(train.ids or ())
+    notes = []
+    for split, corpus in corpora.items():
+        unknown = [set(labels) - known for labels in corpus.label_sets]
+        if count := sum(map(bool, unknown)):
+            names = sorted(set().union(*unknown))
+            shown = ", ".join(names[:5]) + (", ..." if len(names) > 5 else "")
+            notes.append(
+                f"{split}: {count} of {len(corpus)} documents have labels that the training file "
+                f"lacks ({len(names)}: {shown}); these labels are left out"
+            )
+        shared = ids.intersection(corpus.ids or ()) if split != "train" else ()
+        if shared:
+            notes.append(
+                f"{split}: {len(shared)} of {len(corpus)} documents have the id of a training "
+                f'document (first: "{min(shared)}"); results on them say little'
+            )
+    return notes
+
+
+def _dataset(
+    config: DataConfig, arrays: Mapping[str, np.ndarray], label_names: tuple[str, ...], size: int
+) -> Dataset:
+    def split(name: str) -> Encoded:
+        return Encoded(*(arrays[f"{name}_{field}"] for field in Encoded._fields))
+
+    validation = split("validation") if "validation_tokens" in arrays else None
+    return Dataset(
+        config.name, split("train"), split("test"), validation, label_names, size, config
+    )
+
+
+def _cache_key(config: DataConfig, files: Mapping[str, Path]) -> str:
+    """A hash of all that decides the arrays, and of nothing else."""
+    if config.tokenizer == WORDS:
+        tokenizer: object = {"min_count": config.min_count}
+    else:
+        folder = resolve_pretrained(config.tokenizer)
+        tokenizer = {path.name: file_hash(path) for path in tokenizer_files(folder)}
+    columns = [
+        config.text_column,
+        config.label_column,
+        config.label_separator,
+        config.csv_delimiter,
+    ]
+    return settings_hash(
+        {
+            "format": _FORMAT,
+            # The name is part of what is read: its ending says how, and warnings repeat it.
+            "files": {split: [str(path), file_hash(path)] for split, path in files.items()},
+            "synthetic": None if files else dataclasses.asdict(config.synthetic),
+            "columns": columns,
+            "tokenizer": tokenizer,
+            "max_tokens": config.max_tokens,
+        }
+    )
+
+
+def _advice(config: DataConfig, path: Path) -> str:
+    """What to run to get a file of one of the paper's data sets."""
+    for name in (config.name, path.parent.name):
+        if name in SOURCES:
+            about = SOURCES[name].ABOUT
+            return (
+                f"Make it with `python scripts/prepare_data.py {name} --raw FOLDER --output "
+                f"{path.parent}`, where FOLDER holds {about.files}, from {about.where}"
+            )
+        if name.startswith("rcv1_t10_"):
+            ratio = name.removeprefix("rcv1_t10_")
+            return (
+                "Make it from RCV1 (`python scripts/prepare_data.py rcv1 --help`) with `python "
+                f"scripts/prepare_data.py resample --input data/rcv1 --labels 10 --mean-ir {ratio} "
+                f"--output {path.parent}`"
+            )
+    return "`python scripts/prepare_data.py --help` lists the data sets it can make"

@@ -1,0 +1,119 @@
+"""What the sources share: where raw files come from, the split by seed, counted omissions."""
+
+from collections.abc import Iterable, Mapping
+from contextlib import ExitStack
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+
+from crabjax.data.corpus import json_line
+from crabjax.data.files import DataError, atomic_write
+
+
+class About(NamedTuple):
+    """What a user must know to get a data set.
+
+    Attributes:
+      title: its full name.
+      files: the raw files, as they are called where they come from.
+      where: the address and the licence.
+      train_size: documents in the paper's training file.
+      test_size: documents in the paper's test file.
+    """
+
+    title: str
+    files: str
+    where: str
+    train_size: int
+    test_size: int
+
+
+class Document(NamedTuple):
+    """One converted document; ``body`` as in :class:`~crabjax.data.corpus.Corpus`."""
+
+    id: str
+    body: str
+    labels: tuple[str, ...]
+    tokenised: bool = False
+
+
+@dataclass
+class Omitted:
+    """Raw documents left out: how many for which reason, and where the first of them stands."""
+
+    counts: dict[str, int] = field(default_factory=dict)
+    first: dict[str, str] = field(default_factory=dict)
+
+    def add(self, reason: str, where: str) -> None:
+        """Counts one omission."""
+        self.counts[reason] = self.counts.get(reason, 0) + 1
+        self.first.setdefault(reason, where)
+
+    def lines(self) -> list[str]:
+        """One sentence a reason."""
+        return [
+            f"left out {count}: {reason} (first: {self.first[reason]})"
+            for reason, count in self.counts.items()
+        ]
+
+
+class Prepared(NamedTuple):
+    """What a source wrote: documents per split, and sentences on what it left out."""
+
+    written: dict[str, int]
+    omitted: list[str]
+
+
+def find_raw(folder: Path, name: str, about: About) -> Path:
+    """The raw file of this name in ``folder``, plain or gzipped.
+
+    Raises:
+      DataError: saying where to get it and under which licence.
+    """
+    for path in (folder / name, folder / f"{name}.gz"):
+        if path.is_file():
+            return path
+    raise missing_raw(folder, f"{name} or {name}.gz", about)
+
+
+def missing_raw(folder: Path, what: str, about: About) -> DataError:
+    """The error for raw files that are not there."""
+    return DataError(
+        f"{folder}: no {what} here. {about.title} needs {about.files}. Get them from {about.where}"
+    )
+
+
+def draw_split(total: int, sizes: Mapping[str, int], seed: int, source: str) -> np.ndarray:
+    """The split of each of ``total`` documents as a position in ``sizes``, -1 for none.  # [N]
+
+    Raises:
+      DataError: if there are fewer documents than the sizes ask for.
+    """
+    if (wanted := sum(sizes.values())) > total:
+        asked = " + ".join(f"{size} {name}" for name, size in sizes.items())
+        raise DataError(
+            f"{source}: {asked} documents asked for, found {total} usable ones; "
+            "give smaller --train-size and --test-size"
+        )
+    order = np.random.default_rng(seed).permutation(total)[:wanted]
+    split = np.full(total, -1)
+    split[order] = np.repeat(np.arange(len(sizes)), list(sizes.values()))
+    return split
+
+
+def write_splits(
+    documents: Iterable[Document], split: np.ndarray, names: Iterable[str], output: Path
+) -> dict[str, int]:
+    """Streams each document to ``output/<name>.jsonl`` of its split; returns the counts."""
+    names = list(names)
+    written = dict.fromkeys(names, 0)
+    with ExitStack() as stack:
+        files = [stack.enter_context(atomic_write(output / f"{name}.jsonl")) for name in names]
+        for part, document in zip(split, documents, strict=True):
+            if part >= 0:
+                line = json_line(document.body, document.labels, document.tokenised, document.id)
+                files[part].write(line)
+                written[names[part]] += 1
+    return written

@@ -1,0 +1,65 @@
+"""MultiEURLEX: laws of the European Union in English with the 21 EuroVoc domains."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+from crabjax.data.files import DataError, read_json_lines
+from crabjax.data.sources.common import (
+    About,
+    Document,
+    Omitted,
+    Prepared,
+    draw_split,
+    find_raw,
+    write_splits,
+)
+
+ABOUT = About(
+    title="MultiEURLEX (English, EuroVoc level 1)",
+    files="train.jsonl, dev.jsonl and test.jsonl, unpacked from multi_eurlex.tar.gz",
+    where="https://zenodo.org/records/5363165 (free; the licence is on that page)",
+    train_size=55_000,
+    test_size=5_000,
+)
+
+
+def prepare(
+    raw: Path, output: Path, train_size: int, test_size: int, seed: int, progress: bool = True
+) -> Prepared:
+    """Writes the published splits, or a random part of each where smaller sizes are asked for.
+
+    The published development file, where it is there, becomes ``validation.jsonl``.
+    """
+    paths = {name: find_raw(raw, f"{name}.jsonl", ABOUT) for name in ("train", "test")}
+    sizes = {"train": train_size, "test": test_size}
+    for path in (raw / "dev.jsonl", raw / "dev.jsonl.gz"):
+        if path.is_file():
+            paths["validation"] = path
+    written, omitted = {}, Omitted()
+    for name, path in paths.items():
+        total = sum(1 for _ in read_documents(path, omitted, progress))
+        split = draw_split(total, {name: sizes.get(name, total)}, seed, str(path))
+        documents = read_documents(path, Omitted(), progress)
+        written |= write_splits(documents, split, [name], output)
+    return Prepared(written, omitted.lines())
+
+
+def read_documents(path: Path, omitted: Omitted, progress: bool = False) -> Iterator[Document]:
+    """The laws that have an English text and at least one level-1 concept."""
+    for number, record in read_json_lines(path, progress):
+        where = f"{path}:{number}"
+        texts, concepts = record.get("text"), record.get("eurovoc_concepts")
+        if not isinstance(texts, dict) or not isinstance(concepts, dict):
+            found = ", ".join(record)
+            raise DataError(
+                f'{where}: expected "text" by language and "eurovoc_concepts" by level, '
+                f"found {found}"
+            )
+        labels = concepts.get("level_1")
+        if not labels:
+            omitted.add("no level-1 concept", where)
+        elif not texts.get("en"):
+            omitted.add("no English text", where)
+        else:
+            identity = str(record.get("celex_id", f"{path.name}:{number}"))
+            yield Document(identity, texts["en"], tuple(sorted(map(str, labels))))

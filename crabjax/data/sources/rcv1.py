@@ -1,0 +1,153 @@
+"""RCV1-v2: Reuters news with topic codes, from the LYRL2004 token files or the original XML."""
+
+import xml.etree.ElementTree as ElementTree
+import zipfile
+from collections.abc import Iterator
+from pathlib import Path
+
+from tqdm import tqdm
+
+from crabjax.data.corpus import TOKEN_SEPARATOR
+from crabjax.data.files import DataError, read_lines
+from crabjax.data.sources.common import (
+    About,
+    Document,
+    Omitted,
+    Prepared,
+    draw_split,
+    find_raw,
+    missing_raw,
+    write_splits,
+)
+
+ABOUT = About(
+    title="RCV1-v2",
+    files="either lyrl2004_tokens_*.dat.gz with rcv1-v2.topics.qrels.gz, or the Reuters news items "
+    "(*.xml, or the zip file of each day)",
+    where="https://www.jmlr.org/papers/volume5/lewis04a/lyrl2004_rcv1v2_README.htm (token files, "
+    "free) or https://trec.nist.gov/data/reuters/reuters.html (XML, free for research after a "
+    "signed agreement)",
+    train_size=24_891,
+    test_size=6_223,
+)
+QRELS = "rcv1-v2.topics.qrels"
+
+
+def prepare(
+    raw: Path, output: Path, train_size: int, test_size: int, seed: int, progress: bool = True
+) -> Prepared:
+    """Writes ``train.jsonl`` and ``test.jsonl``, drawn at random from all usable documents."""
+    tokens = sorted([*raw.glob("lyrl2004_tokens_*.dat"), *raw.glob("lyrl2004_tokens_*.dat.gz")])
+    news = sorted([*raw.rglob("*.xml"), *raw.rglob("*.zip")])
+    if not tokens and not news:
+        raise missing_raw(raw, "token files or news items", ABOUT)
+    if tokens and news:
+        raise DataError(f"{raw}: found both token files and news items; keep one kind here")
+    topics = read_topics(find_raw(raw, QRELS, ABOUT), progress) if tokens else {}
+
+    def documents(omitted: Omitted) -> Iterator[Document]:
+        if tokens:
+            return read_token_files(tokens, topics, omitted, progress)
+        return read_news(news, omitted, progress)
+
+    omitted, sizes = Omitted(), {"train": train_size, "test": test_size}
+    total = sum(1 for _ in documents(omitted))
+    split = draw_split(total, sizes, seed, str(raw))
+    return Prepared(write_splits(documents(Omitted()), split, sizes, output), omitted.lines())
+
+
+def read_topics(path: Path, progress: bool = False) -> dict[int, tuple[str, ...]]:
+    """The topic codes of each document id, from lines such as ``E11 2286 1``."""
+    topics: dict[int, tuple[str, ...]] = {}
+    shared: dict[tuple[str, ...], tuple[str, ...]] = {}
+    for number, line in enumerate(read_lines(path, progress=progress), start=1):
+        parts = line.split()
+        if not parts:
+            continue
+        if len(parts) != 3 or not parts[1].isdecimal():
+            raise DataError(f'{path}:{number}: expected "topic document 1", found {line.strip()!r}')
+        together = tuple(sorted({*topics.get(int(parts[1]), ()), parts[0]}))
+        topics[int(parts[1])] = shared.setdefault(together, together)
+    return topics
+
+
+def read_token_files(
+    paths: list[Path],
+    topics: dict[int, tuple[str, ...]],
+    omitted: Omitted,
+    progress: bool = False,
+) -> Iterator[Document]:
+    """Documents of the form ``.I id``, ``.W``, lines of tokens."""
+    for path in paths:
+        for where, identity, tokens in _token_blocks(path, progress):
+            if identity not in topics:
+                omitted.add("no topic in the qrels file", where)
+            elif not tokens:
+                omitted.add("no tokens", where)
+            else:
+                body = TOKEN_SEPARATOR.join(tokens)
+                yield Document(str(identity), body, topics[identity], tokenised=True)
+
+
+def _token_blocks(path: Path, progress: bool) -> Iterator[tuple[str, int, list[str]]]:
+    identity, where, tokens = None, "", []
+    for number, line in enumerate(read_lines(path, progress=progress), start=1):
+        if line.startswith(".I"):
+            if identity is not None:
+                yield where, identity, tokens
+            where, tokens = f"{path}:{number}", []
+            field = line[2:].strip()
+            if not field.isdecimal():
+                raise DataError(f'{where}: expected ".I" and a document id, found {line.strip()!r}')
+            identity = int(field)
+        elif identity is None and line.strip():
+            raise DataError(
+                f'{path}:{number}: expected ".I" and an id, found {line.strip()[:40]!r}'
+            )
+        elif line.strip() != ".W":
+            tokens.extend(line.split())
+    if identity is not None:
+        yield where, identity, tokens
+
+
+def read_news(paths: list[Path], omitted: Omitted, progress: bool = False) -> Iterator[Document]:
+    """News items, loose or in zip files: headline, then paragraphs."""
+    for path in tqdm(paths, unit="file", disable=not progress):
+        for where, content in _news_items(path):
+            if (document := _parse_news(where, content, omitted)) is not None:
+                yield document
+
+
+def _news_items(path: Path) -> Iterator[tuple[str, bytes]]:
+    if path.suffix != ".zip":
+        yield str(path), path.read_bytes()
+        return
+    try:
+        with zipfile.ZipFile(path) as archive:
+            for name in sorted(archive.namelist()):
+                if name.endswith(".xml"):
+                    yield f"{path}:{name}", archive.read(name)
+    except zipfile.BadZipFile as error:
+        raise DataError(f"{path}: broken zip file: {error}") from error
+
+
+def _parse_news(where: str, content: bytes, omitted: Omitted) -> Document | None:
+    try:
+        item = ElementTree.fromstring(content)
+    except ElementTree.ParseError as error:
+        raise DataError(f"{where}: not well-formed XML: {error}") from error
+    path = ".//codes[@class='bip:topics:1.0']/code"
+    labels = tuple(sorted({code.get("code", "") for code in item.iterfind(path)} - {""}))
+    identity = item.get("itemid")
+    headline = item.findtext("headline") or ""
+    paragraphs = ["".join(p.itertext()).strip() for p in item.iterfind("text/p")]
+    body = "\n".join(part for part in (headline.strip(), *paragraphs) if part)
+    if identity is None:
+        omitted.add("no itemid", where)
+    elif not labels:
+        omitted.add("no topic code", where)
+    elif not body:
+        omitted.add("no text", where)
+    else:
+        return Document(identity, body, labels)
+    return None
