@@ -1,0 +1,129 @@
+"""The loop on a tiny built-in corpus: what it records, hides, repeats and compiles."""
+
+from dataclasses import replace
+
+import jax
+import numpy as np
+import pytest
+
+from crabjax import loop
+from crabjax.config import from_dict
+from crabjax.problem import ProblemError, prepare
+from crabjax.records import read_records
+
+TINY = {
+    "data": {
+        "validation_size": 40,
+        "max_tokens": 16,
+        "cache": False,
+        "synthetic": {"documents": 200, "test_documents": 50},
+    },
+    "model": {"embedding": 4, "kernels": 4, "widths": [2]},
+    "ensemble": {"members": 2, "epochs": 3, "batch_size": 20, "predict_batch": 64},
+    "strategy": {"name": "crab", "per_label": 10, "hard_size": 20},
+    "loop": {"rounds": 6, "initial_size": 20, "query_size": 10, "seeds": [0, 1]},
+}
+CONFIG = from_dict(TINY)
+
+
+class Compilations:
+    """Counts the programs the backend compiles."""
+
+    def __init__(self):
+        self.count = 0
+        jax.monitoring.register_event_duration_secs_listener(self._listen)
+
+    def _listen(self, event, _duration, **_):
+        self.count += event == "/jax/core/compile/backend_compile_duration"
+
+
+@pytest.fixture(scope="module")
+def finished(tmp_path_factory):
+    """A six-round run, and how many programs had been compiled after each round."""
+    folder = tmp_path_factory.mktemp("run") / "crab"
+    compilations, after_round = Compilations(), []
+    step = loop.step
+
+    def counting_step(*arguments):
+        result = step(*arguments)
+        after_round.append(compilations.count)
+        return result
+
+    loop.step = counting_step
+    try:
+        records = loop.run(CONFIG, folder)
+    finally:
+        loop.step = step
+    return folder, records, after_round
+
+
+def test_one_record_a_seed_and_round(finished):
+    folder, records, _ = finished
+    assert read_records(folder / "records.jsonl") == records
+    assert [(r["round"], r["seed"]) for r in records] == [(r, s) for r in range(7) for s in (0, 1)]
+    assert [r["labelled"] for r in records if r["seed"] == 0] == [20, 30, 40, 50, 60, 70, 80]
+    for record in records:
+        assert len(record["members"]["micro_f1"]) == 2
+        assert len(record["best_epochs"]) == 2
+        assert set(record["seconds"]) == {"fit", "predict", "evaluate", "query"}
+        assert record["hard_left"] >= 0
+    assert records[0]["query"]["candidates"].keys() == {"label_wise", "negative", "hard", "fill"}
+    assert records[-1]["selected"] == []
+
+
+def test_selected_documents_are_new_and_in_the_pool(finished):
+    _, records, _ = finished
+    problem = prepare(CONFIG)
+    for row, seed in enumerate(CONFIG.loop.seeds):
+        chosen = np.concatenate([r["selected"] for r in records if r["seed"] == seed]).astype(int)
+        assert len(set(chosen)) == 60
+        assert not problem.initial[row, chosen].any()
+        assert problem.poolable[row, chosen].all()
+
+
+def test_later_rounds_compile_nothing(finished):
+    _, _, after_round = finished
+    assert after_round[0] > 0
+    assert after_round[1:-1] == after_round[:1] * 5  # the last round queries nothing
+
+
+def test_the_same_config_gives_the_same_records(finished, tmp_path):
+    _, records, _ = finished
+    again = loop.run(CONFIG, tmp_path / "again")
+    strip = lambda rows: [{k: v for k, v in row.items() if k != "seconds"} for row in rows]
+    assert strip(again) == strip(records)
+
+
+def test_the_pool_hides_unrevealed_labels():
+    problem = prepare(CONFIG)
+    state = loop.State(0, problem.initial)
+    logits = np.zeros((2, 2, problem.documents, problem.labels.shape[1]), np.float32)
+    for seed, pool in enumerate(loop.pools(problem, state, logits)):
+        assert not pool.labels[pool.unlabelled].any()
+        assert pool.labels[pool.labelled].any()
+        assert not set(pool.labelled) & set(pool.unlabelled)
+        assert not set(problem.validation_rows[seed]) & set(pool.unlabelled)
+
+
+def test_seeds_differ_in_everything_drawn():
+    problem = prepare(CONFIG)
+    assert (problem.initial[0] != problem.initial[1]).any()
+    assert (problem.poolable[0] != problem.poolable[1]).any()
+
+
+def test_the_schedule_ends_with_the_pool():
+    config = replace(CONFIG, loop=replace(CONFIG.loop, rounds=100, query_size=50))
+    assert prepare(config).rounds == 3  # 200 - 40 held out - 20 first: 140 in queries of 50
+
+
+@pytest.mark.parametrize(
+    ("section", "changes", "message"),
+    [
+        ("data", {"validation_size": 200}, "data.validation_size: expected fewer than the 200"),
+        ("loop", {"initial_size": 161}, "loop.initial_size: expected at most the 160"),
+    ],
+)
+def test_too_few_documents_are_named(section, changes, message):
+    config = replace(CONFIG, **{section: replace(getattr(CONFIG, section), **changes)})
+    with pytest.raises(ProblemError, match=message):
+        prepare(config)
