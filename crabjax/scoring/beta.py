@@ -106,9 +106,9 @@ def entropy(q: jax.Array, rule: BetaRule) -> jax.Array:
     """:func:`beta_entropy` without checks, on a floating array."""
     if rule.alpha == rule.beta == 0:
         return _shannon_entropy(q)
-    if _is_short_binomial(rule.beta):
+    if is_short_binomial(rule.beta):
         return _binomial_entropy(q, rule)
-    if _is_short_binomial(rule.alpha):
+    if is_short_binomial(rule.alpha):
         return _binomial_entropy(1 - q, rule.reflected)
     loss_if_one, loss_if_zero = _losses(q, rule)
     return _times(q, loss_if_one) + _times(1 - q, loss_if_zero)
@@ -121,7 +121,8 @@ def _entropy_jvp(rule: BetaRule, primals, tangents):
     return entropy(q, rule), (loss_if_one - loss_if_zero) * dq
 
 
-def _is_short_binomial(exponent: float) -> bool:
+def is_short_binomial(exponent: float) -> bool:
+    """Whether ``(1-t)^(exponent-1)`` is best expanded into powers of t."""
     return exponent.is_integer() and 1 <= exponent <= _LARGEST_BINOMIAL
 
 

@@ -1,0 +1,128 @@
+"""How far the entropy bends between two forecasts, without cancellation.
+
+Moving a forecast from m to q costs the Bregman divergence of the entropy,
+``H(m) + H'(m) (q-m) - H(q) = (q-m)^2 * C``, with ``C = int_0^1 (1-u) w(m + u (q-m)) du`` the mean
+curvature and ``w(t) = -H''(t) = t^(alpha-1) (1-t)^(beta-1)``. As a difference of entropies it drowns
+in float32 rounding when q is close to m. For an integer beta, however, w is a short sum of powers,
+and the curvature of a power, relative to that at m, depends on the ratio r = q/m alone:
+
+    R_s(r) = int_0^1 (1-u) (1 + u (r-1))^(s-2) du,      (s+1) R_{s+1} = (s-1) r R_s + 1.
+
+For 1 <= s < 2 this is a Stieltjes function: a mixture of 1 / (r + pole) with positive weights. So
+is its best rational approximation, whose numerator and denominator have positive coefficients
+only: evaluating it in float32 loses nothing, and takes neither a power nor a logarithm.
+"""
+
+import functools
+import math
+from typing import NamedTuple
+
+import jax
+import numpy as np
+from scipy.optimize import least_squares
+from scipy.special import hyp2f1
+
+from crabjax.scoring.beta import BetaRule, evaluate_polynomial, is_short_binomial
+
+_TOLERANCE = 2e-6  # largest relative error of a fit
+_MOST_POLES = 20
+
+
+class Side(NamedTuple):
+    """A rule with a small integer beta, seen from 0 or, ``flipped``, from 1."""
+
+    rule: BetaRule
+    flipped: bool
+
+
+def rational_sides(rule: BetaRule) -> tuple[Side, ...]:
+    """Rules with an integer beta that add up to ``rule``; empty if there are none."""
+    if is_short_binomial(rule.beta):
+        return (Side(rule, False),)
+    if is_short_binomial(rule.alpha):
+        return (Side(rule.reflected, True),)
+    if rule.alpha == rule.beta == 0:  # 1 / (t (1-t)) = 1 / t + 1 / (1-t)
+        return (Side(BetaRule(0, 1), False), Side(BetaRule(0, 1), True))
+    return ()
+
+
+def relative_curvature(
+    ratio: jax.Array, mean: jax.Array, rule: BetaRule, members: int
+) -> jax.Array:
+    """Mean curvature between ``mean`` and ``ratio * mean``, divided by ``mean^(alpha-1)``.
+
+    Args:
+      ratio: q/m, [C, P], between 0 and ``members``: no mean of E members can grow further.
+      mean: m, [1, P].
+      rule: with a small integer beta.
+      members: E.
+
+    Returns:
+      ``sum_j binom(beta-1, j) (-m)^j R_{1+alpha+j}(r)``, [C, P].
+    """
+    raises = max(math.ceil(rule.alpha) - 1, 0)
+    order = 1 + rule.alpha - raises  # in [1, 2]
+    numerator, denominator = rational_coefficients(order, members)
+    part = evaluate_polynomial(ratio, numerator)
+    if len(denominator) > 1:
+        part = part / evaluate_polynomial(ratio, denominator)
+    for _ in range(raises):
+        part, order = _raise_order(part, order, ratio), order + 1
+    total, degree = part, int(rule.beta) - 1
+    for j in range(1, degree + 1):
+        part, order = _raise_order(part, order, ratio), order + 1
+        total = total + (math.comb(degree, j) * (-mean) ** j) * part
+    return total
+
+
+def _raise_order(part: jax.Array, order: float, ratio: jax.Array) -> jax.Array:
+    """R_{s+1} from R_s."""
+    return ratio * part * ((order - 1) / (order + 1)) + 1 / (order + 1)
+
+
+@functools.lru_cache(maxsize=64)
+def rational_coefficients(
+    order: float, members: int
+) -> tuple[tuple[float, ...], tuple[float, ...]]:
+    """Numerator and denominator of R_order on [0, members], lowest power first.
+
+    Poles are placed by least squares, from a start that crowds them towards the singularity at
+    0, with as many as the tolerance needs: 8 for the default rule and five members.
+    """
+    if order == 2:
+        return (0.5,), (1.0,)
+    grid = max(members, 2) * np.linspace(0, 1, 400) ** 6
+    exact = _exact_curvature(order, grid)
+    for count in range(2, _MOST_POLES + 1):
+        start = np.log(5 * grid[-1]) + 5.5 * (np.sqrt(np.arange(1, count + 1)) - np.sqrt(count))
+        error = lambda log_poles: (_weights(log_poles, grid, exact)[1] / exact - 1) / _TOLERANCE
+        log_poles = least_squares(error, start, max_nfev=40).x
+        if np.abs(error(log_poles)).max() <= 1:
+            break
+    weights = _weights(log_poles, grid, exact)[0]
+    return _as_polynomials(weights, np.exp(log_poles))
+
+
+def _exact_curvature(order: float, ratio: np.ndarray) -> np.ndarray:
+    return hyp2f1(2 - order, 1, 3, 1 - ratio) / 2
+
+
+def _weights(
+    log_poles: np.ndarray, grid: np.ndarray, exact: np.ndarray
+) -> tuple[np.ndarray, np.ndarray]:
+    """The best constant and weights for given poles, and the values they give on the grid."""
+    basis = np.concatenate([np.ones((len(grid), 1)), 1 / (grid[:, None] + np.exp(log_poles))], 1)
+    weights = np.linalg.lstsq(basis / exact[:, None], np.ones_like(exact))[0]
+    return weights, basis @ weights
+
+
+def _as_polynomials(
+    weights: np.ndarray, poles: np.ndarray
+) -> tuple[tuple[float, ...], tuple[float, ...]]:
+    """``weights[0] + sum_i weights[i+1] / (r + poles[i])`` over its common denominator."""
+    denominator = np.poly(-poles)
+    numerator = weights[0] * denominator
+    for i, weight in enumerate(weights[1:]):
+        numerator[1:] += weight * np.poly(-np.delete(poles, i))
+    scale = denominator.max()
+    return tuple((numerator[::-1] / scale).tolist()), tuple((denominator[::-1] / scale).tolist())
