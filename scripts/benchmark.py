@@ -2,21 +2,17 @@
 
 import argparse
 import importlib
-import pkgutil
 
-import crabjax.benchmarks
-from crabjax.benchmarks import common
+from crabjax.benchmarks import SUBCOMMANDS, common
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     commands = parser.add_subparsers(dest="benchmark", required=True)
-    for found in pkgutil.iter_modules(crabjax.benchmarks.__path__):
-        if found.name == "common":
-            continue
-        module = importlib.import_module(f"crabjax.benchmarks.{found.name}")
-        summary = (module.__doc__ or found.name).splitlines()[0]
-        command = commands.add_parser(found.name, help=summary, description=module.__doc__)
+    for name in SUBCOMMANDS:
+        module = importlib.import_module(f"crabjax.benchmarks.{name}")
+        summary = (module.__doc__ or name).splitlines()[0]
+        command = commands.add_parser(name, help=summary, description=module.__doc__)
         command.formatter_class = argparse.RawDescriptionHelpFormatter
         module.add_arguments(command)
         command.add_argument("--json", metavar="FILE", help="also write the rows to this file")

@@ -2,9 +2,9 @@
 
 Moving a forecast from m to q costs the Bregman divergence of the entropy,
 ``H(m) + H'(m) (q-m) - H(q) = (q-m)^2 * C``, with ``C = int_0^1 (1-u) w(m + u (q-m)) du`` the mean
-curvature and ``w(t) = -H''(t) = t^(alpha-1) (1-t)^(beta-1)``. As a difference of entropies it drowns
-in float32 rounding when q is close to m. For an integer beta, however, w is a short sum of powers,
-and the curvature of a power, relative to that at m, depends on the ratio r = q/m alone:
+curvature and ``w(t) = -H''(t) = t^(alpha-1) (1-t)^(beta-1)``. As a difference of entropies it
+drowns in float32 rounding when q is close to m. For an integer beta, however, w is a short sum of
+powers, and the curvature of a power, relative to that at m, depends on the ratio r = q/m alone:
 
     R_s(r) = int_0^1 (1-u) (1 + u (r-1))^(s-2) du,      (s+1) R_{s+1} = (s-1) r R_s + 1.
 

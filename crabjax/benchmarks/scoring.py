@@ -1,0 +1,123 @@
+"""Expected loss reduction against H alone and against the dense evaluation in NumPy/SciPy.
+
+One evaluation is one (candidate, anchor, label, outcome) everywhere. "entropy" evaluates H on as many points, "dense" follows Eqs. 2 to 4 with
+scipy.special.betainc on --dense-candidates of the candidates, and its time is scaled to all.
+"""
+
+import argparse
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from scipy import special
+
+from crabjax.benchmarks.common import Row, measure, peak_extra_megabytes
+from crabjax.scoring import BetaRule, beta_entropy, expected_loss_reduction
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    sizes = {"candidates": 2048, "anchors": 188, "labels": 20, "members": 5}
+    for name, default in sizes.items():
+        parser.add_argument(f"--{name}", type=int, default=default)
+    parser.add_argument("--alpha", type=float, default=0.1)
+    parser.add_argument("--beta", type=float, default=3.0)
+    parser.add_argument("--chunk-size", type=int, default=512)
+    parser.add_argument("--dense-candidates", type=int, default=32, help="0 leaves dense out")
+    parser.add_argument("--repeats", type=int, default=5)
+
+
+def run(arguments: argparse.Namespace) -> list[Row]:
+    rule = BetaRule(arguments.alpha, arguments.beta)
+    candidates, anchors = _ensemble_probabilities(arguments)
+    evaluations = 2 * arguments.candidates * arguments.anchors * arguments.labels
+    rows = [
+        _entropy_row(rule, evaluations, arguments.repeats),
+        _kernel_row(candidates, anchors, rule, evaluations, arguments),
+    ]
+    if arguments.dense_candidates:
+        rows.append(_dense_row(candidates, anchors, rule, evaluations, arguments))
+    kernel = rows[1]["seconds"]
+    return [{**row, "of kernel": row["seconds"] / kernel} for row in rows]
+
+
+def _ensemble_probabilities(arguments: argparse.Namespace) -> tuple[np.ndarray, np.ndarray]:
+    """Members that lean towards 0, as on rare labels, and disagree by about one logit."""
+    random = np.random.default_rng(0)
+    rows, labels = arguments.candidates + arguments.anchors, arguments.labels
+    shared = random.normal(-2, 2, (1, rows, labels)).astype(np.float32)
+    own = random.standard_normal((arguments.members, rows, labels), np.float32)
+    probs = special.expit(shared + own)
+    return probs[:, : arguments.candidates], probs[:, arguments.candidates :]
+
+
+def _row(name: str, seconds: float, evaluations: int, **rest: float | None) -> Row:
+    return {
+        "what": name,
+        "seconds": seconds,
+        "ns/evaluation": 1e9 * seconds / evaluations,
+        "spread": rest.get("spread"),
+        "compile s": rest.get("compile"),
+        "peak extra MB": rest.get("memory"),
+    }
+
+
+def _entropy_row(rule: BetaRule, evaluations: int, repeats: int) -> Row:
+    """H on a block that stays in cache, as often as it takes: memory traffic is not H's cost."""
+    block = 1 << 16
+    rounds = -(-evaluations // block)
+    points = jnp.asarray(np.random.default_rng(1).random(block, np.float32))
+
+    @jax.jit
+    def evaluate(points: jax.Array) -> jax.Array:
+        # Each pass starts from the last result, so that none can be left out.
+        return jax.lax.fori_loop(
+            0, rounds, lambda _, q: jnp.clip(q + beta_entropy(q, rule) * 1e-3, 0, 1), points
+        )
+
+    timing = measure(evaluate, points, repeats=repeats)
+    return _row("entropy", timing.median, evaluations, **timing._asdict())
+
+
+def _kernel_row(candidates, anchors, rule, evaluations: int, arguments) -> Row:
+    score = lambda: expected_loss_reduction(
+        candidates, anchors, rule, chunk_size=arguments.chunk_size
+    )
+    timing = measure(score, repeats=arguments.repeats)
+    memory = peak_extra_megabytes(score)
+    return _row("kernel", timing.median, evaluations, memory=memory, **timing._asdict())
+
+
+def _dense_row(candidates, anchors, rule, evaluations: int, arguments) -> Row:
+    some = candidates[:, : arguments.dense_candidates]
+    share = some.shape[1] / candidates.shape[1]
+    timing = measure(dense_expected_loss_reduction, some, anchors, rule, repeats=1)
+    return _row("dense", timing.median / share, evaluations)
+
+
+def dense_expected_loss_reduction(
+    candidates: np.ndarray, anchors: np.ndarray, rule: BetaRule
+) -> np.ndarray:
+    """Eqs. 2 to 4 as they stand, all pairs and labels at once, for alpha, beta > 0.
+
+    Args:
+      candidates: [E, X, K].
+      anchors: [E, P, K].
+      rule: the scoring rule.
+
+    Returns:
+      [X, P].
+    """
+    gain = _dense_entropy(anchors.mean(axis=0), rule)[None]  # [1, P, K]
+    for outcome in (candidates, 1 - candidates):
+        posterior = outcome / outcome.sum(axis=0)
+        predictive = np.einsum("exk,epk->xpk", posterior, anchors)
+        gain = gain - outcome.mean(axis=0)[:, None] * _dense_entropy(predictive, rule)
+    return gain.sum(axis=2)
+
+
+def _dense_entropy(q: np.ndarray, rule: BetaRule) -> np.ndarray:
+    alpha, beta = rule.alpha, rule.beta
+    q = np.clip(q.astype(np.float64), 0, 1)
+    if_one = special.beta(alpha, beta + 1) * special.betainc(beta + 1, alpha, 1 - q)
+    if_zero = special.beta(alpha + 1, beta) * special.betainc(alpha + 1, beta, q)
+    return q * if_one + (1 - q) * if_zero
