@@ -1,5 +1,6 @@
 """k-means on the host, and the distinct documents that stand for its centres."""
 
+import math
 import warnings
 
 import numpy as np
@@ -18,14 +19,15 @@ def kmeans_picks(embeddings: np.ndarray, count: int, generator: np.random.Genera
     Args:
       embeddings: float [X, D]; rows may be equal or zero.
       count: the number of clusters and of picks; all X rows are picked if it is larger.
-      generator: seeds the k-means++ start.
+      generator: draws the starting centres.
 
     Returns:
       int64 [min(count, X)].
     """
     if count == 0 or count >= len(embeddings):
         return np.arange(min(count, len(embeddings)))
-    clusters = KMeans(count, n_init="auto", random_state=int(generator.integers(2**31)))
+    start = embeddings[starting_rows(embeddings, count, generator)]
+    clusters = KMeans(count, init=start, random_state=0)  # pyright: ignore[reportArgumentType]
     with warnings.catch_warnings(), threadpool_limits(_DETERMINISTIC_THREADS, user_api="openmp"):
         # Fewer distinct rows than clusters is no fault here: the picks below stay distinct.
         warnings.simplefilter("ignore", ConvergenceWarning)
@@ -33,10 +35,35 @@ def kmeans_picks(embeddings: np.ndarray, count: int, generator: np.random.Genera
     return _nearest_distinct(embeddings, clusters.cluster_centers_)
 
 
+def starting_rows(embeddings: np.ndarray, count: int, generator: np.random.Generator) -> np.ndarray:
+    """Greedy k-means++ (Arthur and Vassilvitskii 2007): far rows are likely, the best of a few.
+
+    scikit-learn's own takes some ten times as long as the clustering itself on float32 rows, which
+    it converts to float64 for every centre.
+
+    Returns:
+      int64 [count]; may repeat where fewer rows are distinct.
+    """
+    lengths = np.sum(embeddings**2, axis=1)  # [X]
+    trials = 2 + int(math.log(count))
+    rows = np.empty(count, dtype=np.int64)
+    tried, nearest = generator.integers(len(embeddings), size=1), np.full_like(lengths, np.inf)
+    for position in range(count):
+        products = (embeddings @ embeddings[tried].T).T  # this order is twice as fast
+        distances = lengths[tried, None] + lengths - 2 * products
+        nearer = np.minimum(nearest, np.maximum(distances, 0))  # [trials, X]
+        best = np.argmin(nearer.sum(axis=1))
+        rows[position], nearest = tried[best], nearer[best]
+        cumulative = np.cumsum(nearest, dtype=np.float64)
+        drawn = np.searchsorted(cumulative, generator.random(trials) * cumulative[-1])
+        tried = np.minimum(drawn, len(embeddings) - 1)
+    return rows
+
+
 def _nearest_distinct(embeddings: np.ndarray, centres: np.ndarray) -> np.ndarray:
     """For each centre in turn, the nearest row that no earlier centre took."""
     # |row - centre|^2 without |centre|^2, which is the same for every row
-    distances = np.sum(embeddings**2, axis=1) - 2.0 * centres @ embeddings.T  # [count, X]
+    distances = np.sum(embeddings**2, axis=1) - (2 * centres) @ embeddings.T  # [count, X]
     picks = np.empty(len(centres), dtype=np.int64)
     for position, row in enumerate(distances):
         picks[position] = np.argmin(row)

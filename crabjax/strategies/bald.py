@@ -2,14 +2,12 @@
 
 import jax
 import numpy as np
-from scipy.special import expit
 
 from crabjax.config import StrategyConfig
 from crabjax.pool.randomness import host_generator
 from crabjax.pool.select import largest
+from crabjax.scoring.beta import BetaRule, beta_entropy
 from crabjax.strategies.base import Pool, Selection, register
-from crabjax.strategies.common import mean_probabilities
-from crabjax.strategies.entropy import binary_entropy
 
 
 @register("bald")
@@ -19,13 +17,17 @@ def bald(key: jax.Array, pool: Pool, query_size: int, config: StrategyConfig) ->
     Houlsby, Huszar, Ghahramani and Lengyel (2011), with the ensemble in place of the posterior.
     """
     del config
-    scores = mutual_information(pool).mean(axis=1)
+    scores = np.asarray(mutual_information(pool.logits))[pool.unlabelled]
     best = largest(scores, query_size, host_generator(key))
     return Selection(pool.unlabelled[best], {})
 
 
-def mutual_information(pool: Pool) -> np.ndarray:
-    """Entropy of the mean minus mean entropy of the members, [u, K]."""
-    mean = mean_probabilities(pool)[pool.unlabelled]
-    members = sum(binary_entropy(expit(member[pool.unlabelled])) for member in pool.logits)
-    return binary_entropy(mean) - members / len(pool.logits)
+@jax.jit
+def mutual_information(logits: jax.Array) -> jax.Array:
+    """Entropy of the mean minus the members' mean entropy, over labels, [E, N, K] -> [N]."""
+    shannon = BetaRule(0.0, 0.0)
+    members = jax.nn.sigmoid(logits)
+    disagreement = beta_entropy(members.mean(axis=0), shannon) - beta_entropy(
+        members, shannon
+    ).mean(axis=0)
+    return disagreement.mean(axis=1)

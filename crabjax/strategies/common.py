@@ -1,7 +1,7 @@
 """What several strategies read from the pool."""
 
-import jax
 import numpy as np
+from scipy.special import expit
 
 from crabjax.config import StrategyConfig
 from crabjax.pool.refine import pool_counts, pool_traits
@@ -35,12 +35,8 @@ def mean_cardinality(pool: Pool) -> float:
 
 def mean_probabilities(pool: Pool) -> np.ndarray:
     """The ensemble's prediction for every training document, float32 [N, K]."""
-    return np.asarray(_mean_sigmoid(pool.logits))
-
-
-@jax.jit
-def _mean_sigmoid(logits: jax.Array) -> jax.Array:
-    return jax.nn.sigmoid(logits).mean(axis=0)
+    members = (expit(member) for member in pool.logits)  # one at a time: [N, K] can be large
+    return sum(members, np.zeros(pool.labels.shape, np.float32)) / np.float32(len(pool.logits))
 
 
 def documents_left(pool: Pool, config: StrategyConfig) -> dict[str, int]:

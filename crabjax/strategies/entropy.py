@@ -2,13 +2,12 @@
 
 import jax
 import numpy as np
-from scipy.special import entr
 
 from crabjax.config import StrategyConfig
 from crabjax.pool.randomness import host_generator
 from crabjax.pool.select import largest
+from crabjax.scoring.beta import BetaRule, beta_entropy
 from crabjax.strategies.base import Pool, Selection, register
-from crabjax.strategies.common import mean_probabilities
 
 
 @register("entropy")
@@ -19,11 +18,13 @@ def entropy(key: jax.Array, pool: Pool, query_size: int, config: StrategyConfig)
     form. Each label is a binary variable of its own, so there is no softmax over labels.
     """
     del config
-    scores = binary_entropy(mean_probabilities(pool)[pool.unlabelled]).sum(axis=1)
+    scores = np.asarray(predictive_entropy(pool.logits))[pool.unlabelled]
     best = largest(scores, query_size, host_generator(key))
     return Selection(pool.unlabelled[best], {})
 
 
-def binary_entropy(probabilities: np.ndarray) -> np.ndarray:
-    """-p log p - (1-p) log(1-p), in nats, elementwise."""
-    return entr(probabilities) + entr(1 - probabilities)
+@jax.jit
+def predictive_entropy(logits: jax.Array) -> jax.Array:
+    """Entropy of the members' mean in nats, summed over labels, [E, N, K] -> [N]."""
+    mean = jax.nn.sigmoid(logits).mean(axis=0)
+    return beta_entropy(mean, BetaRule(0.0, 0.0)).sum(axis=1)

@@ -1,0 +1,110 @@
+import dataclasses
+
+import numpy as np
+import pytest
+
+from crabjax.config import StrategyConfig
+from crabjax.pool.refine import SOURCES, pool_counts, pool_traits, refine_pool
+from crabjax.scoring.correlation import label_correlation
+
+# Label 1 is a leaf of root 0; labels 0 and 2 never meet; label 3 is never seen.
+LABELLED = np.array([[1, 1, 0, 0]] * 4 + [[1, 0, 0, 0]] * 6 + [[0, 0, 1, 0]] * 5, dtype=np.int8)
+PSEUDO = {
+    "root": [1, 0, 0, 0],
+    "root and leaf": [1, 1, 0, 0],
+    "exclusive": [1, 0, 1, 0],
+    "nothing": [0, 0, 0, 0],
+    "unseen": [0, 0, 0, 1],
+}
+CONFIG = StrategyConfig(per_label=3)
+
+
+def pool_of(**documents: int) -> np.ndarray:
+    """Mean probabilities [N, K]: so many documents of each kind, named with underscores."""
+    rows = [[PSEUDO[kind.replace("_", " ")]] * count for kind, count in documents.items()]
+    return 0.1 + 0.8 * np.concatenate(rows).astype(np.float32)
+
+
+def traits_of(probabilities: np.ndarray, config: StrategyConfig = CONFIG):
+    everything = np.arange(len(probabilities))
+    return pool_traits(probabilities, label_correlation(LABELLED), everything, config)
+
+
+def refine(probabilities, query_size=4, hard_size=2, config=CONFIG, seed=0):
+    generator = np.random.default_rng(seed)
+    draw = lambda documents, count: generator.permutation(documents)[:count]
+    documents = np.arange(len(probabilities))
+    traits = traits_of(probabilities, config)
+    return refine_pool(traits, documents, query_size, hard_size, config, draw, draw)
+
+
+def test_traits_of_each_kind():
+    traits = traits_of(pool_of(root=1, root_and_leaf=1, exclusive=1, nothing=1, unseen=1))
+    expected = [[1, 0, 0, 0], [0, 1, 0, 0], [1, 0, 1, 0], [0, 0, 0, 0], [0, 0, 0, 1]]
+    np.testing.assert_array_equal(traits.carries, np.array(expected, bool))
+    np.testing.assert_array_equal(traits.negative, [False, False, True, False, False])
+    np.testing.assert_array_equal(traits.hard, [False, False, False, True, False])
+
+
+def test_traits_are_those_of_the_unlabelled_documents():
+    probabilities = pool_of(nothing=2, exclusive=3, root=1)
+    traits = pool_traits(probabilities, label_correlation(LABELLED), np.array([1, 2, 5]), CONFIG)
+    assert pool_counts(traits) == {"hard_left": 1, "negative_left": 1}
+    np.testing.assert_array_equal(traits.hard, [True, False, False])
+
+
+def test_without_asymmetric_removal_the_root_stays():
+    config = StrategyConfig(asymmetric_removal=False)
+    traits = traits_of(pool_of(root_and_leaf=1), config)
+    np.testing.assert_array_equal(traits.carries, [[True, True, False, False]])
+
+
+def test_counts_per_source_and_their_limits():
+    refined = refine(pool_of(root=10, root_and_leaf=10, exclusive=10, nothing=10))
+    counts = refined.per_source()
+    assert tuple(counts) == SOURCES
+    # 3 each for root, leaf and the third label; up to 4 negative, some drawn label-wise before
+    assert 7 <= counts["label_wise"] <= 9
+    assert 1 <= counts["negative"] <= 4
+    assert counts["hard"] == 2
+    assert counts["fill"] == 0
+    assert sum(counts.values()) == len(refined.documents) == len(np.unique(refined.documents))
+
+
+def test_a_document_belongs_to_its_first_source():
+    # per_label covers every document, so all the negative ones are drawn label-wise as well
+    refined = refine(pool_of(exclusive=3), query_size=3)
+    assert refined.per_source() == {"label_wise": 3, "negative": 0, "hard": 0, "fill": 0}
+
+
+@pytest.mark.parametrize(
+    ("switch", "source"), [("negative_sampling", "negative"), ("hard_sampling", "hard")]
+)
+def test_switches_leave_a_source_out(switch, source):
+    probabilities = pool_of(root=30, exclusive=30, nothing=30)
+    on = refine(probabilities).per_source()
+    off = refine(probabilities, config=dataclasses.replace(CONFIG, **{switch: False}))
+    assert on[source] > 0
+    assert off.per_source()[source] == 0
+
+
+def test_a_small_refined_pool_is_filled_up_and_recorded():
+    refined = refine(pool_of(nothing=20), query_size=12, hard_size=5)
+    assert refined.per_source() == {"label_wise": 0, "negative": 0, "hard": 5, "fill": 7}
+    assert len(np.unique(refined.documents)) == 12
+
+
+def test_the_whole_pool_if_the_query_asks_for_it():
+    probabilities = pool_of(root=5, nothing=5)
+    refined = refine(probabilities, query_size=10, hard_size=0)
+    np.testing.assert_array_equal(refined.documents, np.arange(10))
+
+
+def test_indices_are_those_of_the_training_set():
+    probabilities = pool_of(root=4, nothing=4)
+    unlabelled = np.array([1, 3, 6, 7])
+    traits = pool_traits(probabilities, label_correlation(LABELLED), unlabelled, CONFIG)
+    keep = lambda documents, count: documents[:count]
+    refined = refine_pool(traits, unlabelled, 4, 2, CONFIG, keep, keep)
+    np.testing.assert_array_equal(refined.documents, unlabelled)
+    assert refined.sources.tolist() == [0, 0, 2, 2]

@@ -1,0 +1,62 @@
+import math
+
+import jax
+import numpy as np
+import pytest
+from scipy.special import expit
+
+from crabjax.pool import score
+from crabjax.pool.randomness import draw_up_to, host_generator
+from crabjax.pool.score import draw_anchors, pool_gains
+from crabjax.scoring.beta import BetaRule
+from crabjax.scoring.elr import expected_loss_reduction
+
+RULE = BetaRule()
+
+
+@pytest.fixture(scope="module")
+def logits() -> np.ndarray:
+    return np.random.default_rng(0).normal(size=(3, 40, 4)).astype(np.float32)
+
+
+def test_anchors_are_unlabelled_distinct_and_padded_to_capacity(logits):
+    unlabelled = np.arange(10, 40)
+    anchors = draw_anchors(logits, unlabelled, 0.3, np.random.default_rng(1))
+    assert anchors.count == 9
+    assert anchors.probabilities.shape == (3, math.ceil(0.3 * 40), 4)
+    drawn = anchors.probabilities[:, :9]
+    distance = np.abs(drawn[:, :, None] - expit(logits)[:, None]).sum(axis=(0, 3))  # [9, N]
+    rows = distance.argmin(axis=1)
+    assert distance.min(axis=1).max() == 0
+    assert np.isin(rows, unlabelled).all()
+    assert len(set(rows.tolist())) == 9
+
+
+def test_a_small_pool_still_has_an_anchor(logits):
+    anchors = draw_anchors(logits, np.array([7]), 0.01, np.random.default_rng(1))
+    assert anchors.count == 1
+
+
+def test_gains_do_not_depend_on_blocks_or_padding(logits, monkeypatch):
+    anchors = draw_anchors(logits, np.arange(40), 0.2, np.random.default_rng(1))
+    candidates = np.array([3, 5, 8, 13, 21, 34, 35])
+    weights = np.array([1.0, 0.5, 2.0, 0.0], np.float32)
+    direct = expected_loss_reduction(
+        expit(logits[:, candidates]), anchors.probabilities[:, : anchors.count], RULE, weights
+    )
+    monkeypatch.setattr(score, "_BLOCK_SIZE", 3)
+    found = pool_gains(logits, candidates, anchors, RULE, weights)
+    assert found.shape == (7, anchors.count)
+    np.testing.assert_allclose(found, direct, rtol=1e-5, atol=1e-7)
+
+
+def test_equal_keys_give_equal_streams():
+    draw = lambda seed: host_generator(jax.random.key(seed)).random(4).tolist()
+    assert draw(1) == draw(1) != draw(2)
+
+
+def test_draws_are_without_replacement_and_stop_at_the_end():
+    rows = np.array([4, 8, 15, 16])
+    found = draw_up_to(np.random.default_rng(0), rows, 3)
+    assert len(set(found.tolist()) & set(rows.tolist())) == 3
+    np.testing.assert_array_equal(np.sort(draw_up_to(np.random.default_rng(0), rows, 9)), rows)
