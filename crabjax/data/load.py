@@ -124,10 +124,11 @@ def _encode_all(config: DataConfig) -> tuple[dict[str, np.ndarray], dict]:
     for note in _compare(corpora):
         warnings.warn(note, DataWarning, stacklevel=3)
         notes.append(note)
+    name = config.tokenizer or WORDS
     tokenizer: Tokenizer = (
         build_vocabulary(corpora["train"], config.min_count)
-        if config.tokenizer == WORDS
-        else load_pretrained_tokenizer(config.tokenizer)
+        if name == WORDS
+        else load_pretrained_tokenizer(name)
     )
     splits = trim_together(
         encode(corpus, tokenizer, label_names, config.max_tokens) for corpus in corpora.values()
@@ -178,10 +179,11 @@ def _dataset(
 
 def _cache_key(config: DataConfig, files: Mapping[str, Path]) -> str:
     """A hash of all that decides the arrays, and of nothing else."""
-    if config.tokenizer == WORDS:
+    name = config.tokenizer or WORDS
+    if name == WORDS:
         tokenizer: object = {"min_count": config.min_count}
     else:
-        folder = resolve_pretrained(config.tokenizer)
+        folder = resolve_pretrained(name)
         tokenizer = {path.name: file_hash(path) for path in tokenizer_files(folder)}
     columns = [
         config.text_column,
