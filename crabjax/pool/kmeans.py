@@ -38,8 +38,8 @@ def kmeans_picks(embeddings: np.ndarray, count: int, generator: np.random.Genera
 def starting_rows(embeddings: np.ndarray, count: int, generator: np.random.Generator) -> np.ndarray:
     """Greedy k-means++ (Arthur and Vassilvitskii 2007): far rows are likely, the best of a few.
 
-    scikit-learn's own takes some ten times as long as the clustering itself on float32 rows, which
-    it converts to float64 for every centre.
+    scikit-learn's own takes some twenty times as long as the clustering itself on float32 rows:
+    it converts them to float64 for every centre.
 
     Returns:
       int64 [count]; may repeat where fewer rows are distinct.

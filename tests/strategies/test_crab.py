@@ -1,0 +1,91 @@
+import dataclasses
+
+import jax
+import numpy as np
+import pytest
+
+from crabjax.config import StrategyConfig
+from crabjax.strategies import Pool, get_strategy
+from crabjax.strategies.common import documents_left
+
+CONFIG = StrategyConfig(anchor_fraction=0.2, per_label=6, hard_size=8)
+
+
+def pool_of(labelled: int = 30, round: int = 0, documents: int = 300) -> Pool:
+    generator = np.random.default_rng(0)
+    centre = generator.normal(-0.7, 1.2, (documents, 5))
+    logits = centre + generator.normal(0, 0.8, (3, documents, 5))
+    order = generator.permutation(documents)
+    return Pool(
+        logits.astype(np.float32),
+        centre > 0,
+        np.sort(order[:labelled]),
+        np.sort(order[labelled:]),
+        generator.normal(size=(documents, 7)).astype(np.float32),
+        round,
+        10,
+    )
+
+
+def query(pool: Pool, config: StrategyConfig = CONFIG, name: str = "crab", seed: int = 0):
+    return get_strategy(name)(jax.random.key(seed), pool, 10, config)
+
+
+def test_info_counts_candidates_and_what_is_left():
+    pool = pool_of()
+    info = query(pool).info
+    mean = (1 / (1 + np.exp(-pool.logits))).mean(axis=0)[pool.unlabelled]
+    assert tuple(info["candidates"]) == ("label_wise", "negative", "hard", "fill")
+    assert info["hard_left"] == int((mean <= 0.5).all(axis=1).sum()) > 8
+    assert info["candidates"]["hard"] == 8
+    assert documents_left(pool, CONFIG) == {k: info[k] for k in ("hard_left", "negative_left")}
+
+
+def test_hard_documents_decay_over_rounds():
+    taken = [query(pool_of(round=t)).info["candidates"]["hard"] for t in (0, 5, 9)]
+    assert taken == [8, round(8 * 0.5**0.5), round(8 * 0.1**0.5)]
+
+
+def test_a_source_that_is_switched_off_gives_nothing():
+    for switch, source in (("hard_sampling", "hard"), ("negative_sampling", "negative")):
+        config = dataclasses.replace(CONFIG, two_sigma=0.5, **{switch: False})
+        assert query(pool_of(), config).info["candidates"][source] == 0
+
+
+def test_members_that_disagree_are_preferred():
+    """With everything refined in, the picks come from the half that has gains at all."""
+    pool = pool_of()
+    logits = pool.logits.copy()
+    agreed = pool.unlabelled[::2]
+    logits[:, agreed] = logits[:1, agreed]
+    config = dataclasses.replace(CONFIG, per_label=300, hard_size=300)
+    for name in ("crab", "besra"):
+        picks = query(pool._replace(logits=logits), config, name).indices
+        assert not np.isin(picks, agreed).any()
+
+
+def test_refined_drawing_by_kmeans_draws_as_many():
+    by_chance, by_kmeans = (
+        query(pool_of(), dataclasses.replace(CONFIG, draw=draw)).info["candidates"]
+        for draw in ("random", "kmeans")
+    )
+    assert by_kmeans["hard"] == by_chance["hard"] == 8
+    assert by_kmeans["fill"] == 0
+
+
+@pytest.mark.parametrize("name", ["crab", "besra", "epig", "audi", "adaptive", "entropy", "bald"])
+def test_later_rounds_compile_nothing(name):
+    compilations = []
+    query(pool_of(labelled=30, round=0), name=name)
+
+    def listen(event: str, duration: float, **_) -> None:
+        if event == "/jax/core/compile/backend_compile_duration":
+            compilations.append(duration)
+
+    jax.monitoring.register_event_duration_secs_listener(listen)
+    try:
+        for t in (1, 2, 3):
+            query(pool_of(labelled=30 + 13 * t, round=t), name=name, seed=t)
+    finally:
+        jax.monitoring.unregister_event_duration_listener(listen)
+    assert not compilations

@@ -1,0 +1,89 @@
+"""Strategies whose score fits in a line: cmal, entropy, bald, epig, coreset."""
+
+import jax
+import numpy as np
+from scipy.special import expit
+from scipy.stats import entropy as shannon
+
+from crabjax.config import StrategyConfig
+from crabjax.strategies import Pool, get_strategy
+from crabjax.strategies.bald import mutual_information
+from crabjax.strategies.cmal import cmal_scores
+from crabjax.strategies.entropy import predictive_entropy
+
+
+def binary(p):
+    return shannon([p, 1 - p])
+
+
+def test_entropy_and_bald_by_their_definitions():
+    logits = np.random.default_rng(0).normal(0, 2, size=(4, 6, 3)).astype(np.float32)
+    members = expit(logits.astype(np.float64))
+    of_mean = np.vectorize(binary)(members.mean(axis=0))
+    of_members = np.vectorize(binary)(members).mean(axis=0)
+    np.testing.assert_allclose(predictive_entropy(logits), of_mean.sum(axis=1), rtol=1e-5)
+    expected = (of_mean - of_members).mean(axis=1)
+    np.testing.assert_allclose(mutual_information(logits), expected, rtol=1e-3, atol=1e-6)
+
+
+def slow_cmal(probabilities, labels):
+    n, label_count = labels.shape
+    count = labels.sum(axis=0)
+    scores = []
+    for row in probabilities:
+        score = 0.0
+        for k in range(label_count):
+            above = below = 0.0
+            for b in range(label_count):
+                both = (labels[:, k] & labels[:, b]).sum()
+                cosine = both / np.sqrt(count[k] * count[b]) if count[k] and count[b] else 0.0
+                if row[b] >= 0.75 or row[b] <= 0.25:
+                    below += cosine
+                    above += cosine * (row[b] > 0.5)
+            explained = above / (below + 1e-12)
+            score += (1 - abs(2 * row[k] - 1)) * (1 - explained) / (1 + count[k] / n)
+        scores.append(score)
+    return scores
+
+
+def test_cmal_label_by_label():
+    generator = np.random.default_rng(0)
+    labels = generator.random((15, 5)) < 0.4
+    labels[:, 4] = False
+    probabilities = generator.random((20, 5))
+    found = cmal_scores(probabilities, labels)
+    np.testing.assert_allclose(found, slow_cmal(probabilities, labels), rtol=1e-9)
+
+
+def test_cmal_prefers_what_correlated_labels_do_not_explain():
+    labels = np.array([[1, 1, 0], [1, 1, 0], [0, 0, 1], [0, 0, 1]], dtype=bool)
+    explained, unexplained = [0.5, 0.9, 0.1], [0.5, 0.1, 0.9]
+    scores = cmal_scores(np.array([explained, unexplained]), labels)
+    assert scores[1] > scores[0]
+
+
+def test_coreset_takes_the_farthest_then_the_next_farthest():
+    features = np.array([[0.0], [1.0], [10.0], [9.5], [-6.0], [0.1]], np.float32)
+    pool = Pool(
+        logits=np.zeros((1, 6, 2), np.float32),
+        labels=np.zeros((6, 2), bool),
+        labelled=np.array([0]),
+        unlabelled=np.arange(1, 6),
+        features=features,
+    )
+    picks = get_strategy("coreset")(jax.random.key(0), pool, 3, StrategyConfig())
+    np.testing.assert_array_equal(picks.indices, [2, 4, 1])
+
+
+def test_epig_prefers_disagreement_that_other_documents_share():
+    # Members disagree on documents 0 to 9 about label 0; on document 10 about a label that no
+    # other document leaves open; the rest is agreed on.
+    logits = np.full((2, 20, 2), -4.0, np.float32)
+    logits[0, :10, 0], logits[1, :10, 0] = 2.0, -2.0
+    logits[0, 10, 1], logits[1, 10, 1] = 4.0, -4.0
+    everything = np.arange(20)
+    pool = Pool(logits, np.zeros((20, 2), bool), everything[:0], everything)
+    config = StrategyConfig(anchor_fraction=1.0)
+    picks = get_strategy("epig")(jax.random.key(0), pool, 10, config)
+    assert set(picks.indices.tolist()) == set(range(10))
+    assert 10 in get_strategy("bald")(jax.random.key(0), pool, 1, config).indices
