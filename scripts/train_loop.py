@@ -4,6 +4,7 @@ import argparse
 import sys
 from pathlib import Path
 
+from crabjax.compilation import keep_compiled_programs
 from crabjax.config import load_variants
 from crabjax.experiment import run_experiment
 
@@ -30,6 +31,7 @@ def main() -> int:
     parser.add_argument("--output", type=Path, help="folder to write to (default: runs/NAME)")
     parser.add_argument("--fresh", action="store_true", help="delete an earlier run there first")
     arguments = parser.parse_args()
+    keep_compiled_programs()
     try:
         experiments = {name: load_variants(name, arguments.overrides) for name in arguments.config}
         run_experiment(experiments, arguments.output, fresh=arguments.fresh)

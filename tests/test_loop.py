@@ -16,7 +16,7 @@ TINY = {
         "validation_size": 40,
         "max_tokens": 16,
         "cache": False,
-        "synthetic": {"documents": 200, "test_documents": 50},
+        "synthetic": {"documents": 200, "test_documents": 50, "mean_ir": 5.0},
     },
     "model": {"embedding": 4, "kernels": 4, "widths": [2]},
     "ensemble": {"members": 2, "epochs": 3, "batch_size": 20, "predict_batch": 64},

@@ -15,7 +15,7 @@ from crabjax.records import read_records
 
 SCRIPT = Path(__file__).resolve().parent.parent / "scripts" / "train_loop.py"
 CONFIG = """
-data: {validation_size: 40, max_tokens: 16, synthetic: {documents: 200, test_documents: 50}}
+data: {validation_size: 40, max_tokens: 16, synthetic: {documents: 200, test_documents: 50, mean_ir: 5}}
 model: {embedding: 4, kernels: 4, widths: [2]}
 ensemble: {members: 2, epochs: 3, batch_size: 20}
 strategy: {name: crab, per_label: 10, hard_size: 20}
