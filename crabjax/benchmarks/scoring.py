@@ -1,7 +1,8 @@
 """Expected loss reduction against H alone and against the dense evaluation in NumPy/SciPy.
 
-One evaluation is one (candidate, anchor, label, outcome) everywhere. "entropy" evaluates H on as many points, "dense" follows Eqs. 2 to 4 with
-scipy.special.betainc on --dense-candidates of the candidates, and its time is scaled to all.
+One evaluation is one (candidate, anchor, label, outcome). "entropy" evaluates H on as many points,
+"dense" follows Eqs. 2 to 4 with scipy.special.betainc on --dense-candidates of the candidates, its
+time scaled to all of them.
 """
 
 import argparse

@@ -98,7 +98,9 @@ def correlation_attention(
     """
     check_rank("positive", positive, "KK")
     positive = jnp.asarray(positive)
-    check_same_size("K", "rows", positive.shape[0], "columns of positive", positive.shape[1])
+    check_same_size("K", "its rows", positive.shape[0], "positive", positive.shape[1])
+    if not gamma > 0:
+        raise ValueError(f"gamma: expected a number > 0, found {gamma}")
     if norm not in ("column_max", "row_sum"):
         raise ValueError(f"norm: expected 'column_max' or 'row_sum', found {norm!r}")
     same = jnp.eye(positive.shape[0], dtype=bool)

@@ -86,7 +86,7 @@ def _score_on_host(candidates, anchors, label_weights, rule, chunk_size) -> jax.
     scores = np.empty((count, anchors.shape[1]), chunks[0].dtype)
     for start in starts:
         scores[start : start + chunk_size] = np.asarray(chunks.pop(0))[: count - start]
-    return jnp.asarray(scores)
+    return jax.device_put(scores)
 
 
 def _score_traced(candidates, anchors, label_weights, rule, chunk_size) -> jax.Array:
@@ -158,6 +158,7 @@ def _gain_by_difference(influence, one, zero, anchor, rule: BetaRule) -> jax.Arr
     """The gain as a difference of entropies, for any rule; accurate to rounding of H."""
     mean = jnp.mean(anchor, axis=0, keepdims=True)  # [1, P]
     spread = _spread(influence, anchor - mean)
+    mean = jnp.clip(mean, 0, 1)  # rounding can lift a mean of ones above one
     if_one = entropy(jnp.clip(mean + zero * spread, 0, 1), rule)
     if_zero = entropy(jnp.clip(mean - one * spread, 0, 1), rule)
     return one * (entropy(mean, rule) - if_one) + zero * (entropy(mean, rule) - if_zero)
@@ -169,8 +170,17 @@ def _spread(influence: jax.Array, deviation: jax.Array) -> jax.Array:
     return jnp.einsum("ec,ep->cp", influence / influence.shape[0], deviation, precision=precision)
 
 
+@jax.custom_jvp
 def _divide(numerator: jax.Array, denominator: jax.Array) -> jax.Array:
-    """The quotient, and 0 where the denominator is 0, with finite gradients there too."""
+    """The quotient, and 0 where the denominator is 0."""
     positive = denominator > 0
-    quotient = numerator / jnp.where(positive, denominator, 1)
-    return jnp.where(positive, quotient, 0)
+    return jnp.where(positive, numerator / jnp.where(positive, denominator, 1), 0)
+
+
+@_divide.defjvp
+def _divide_jvp(primals, tangents):
+    """Written so that no denominator is squared: 1e-30 is a probability, 1e-60 underflows."""
+    (numerator, denominator), (d_numerator, d_denominator) = primals, tangents
+    quotient, positive = _divide(numerator, denominator), denominator > 0
+    change = (d_numerator - quotient * d_denominator) / jnp.where(positive, denominator, 1)
+    return quotient, jnp.where(positive, change, 0)
