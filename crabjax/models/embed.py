@@ -24,7 +24,7 @@ LENGTHS = (8, 16, 24, 32, 48, 64, 96, 128, 192, 256, 384, 512)
 
 
 def encode_documents(
-    pretrained: str, tokens: np.ndarray, batch_size: int = 64, precision: str = "float32"
+    pretrained: str, tokens: np.ndarray, batch_size: int = 32, precision: str = "float32"
 ) -> np.ndarray:
     """One vector a document, pooled as the encoder's files say.
 
