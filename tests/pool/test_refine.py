@@ -46,6 +46,15 @@ def test_traits_of_each_kind():
     np.testing.assert_array_equal(traits.hard, [False, False, False, True, False])
 
 
+def test_an_implied_label_still_excludes_another():
+    # Leaf 1 implies root 0 and may meet label 2, which root 0 never does.
+    labels = [[1, 1, 0]] * 3 + [[0, 1, 1]] + [[1, 0, 0]] * 6 + [[0, 0, 1]] * 4
+    correlation = label_correlation(np.array(labels, dtype=np.int8))
+    traits = pool_traits(np.full((1, 3), 0.9, np.float32), correlation, np.arange(1), CONFIG)
+    np.testing.assert_array_equal(traits.carries, [[False, True, True]])
+    np.testing.assert_array_equal(traits.negative, [True])
+
+
 def test_traits_are_those_of_the_unlabelled_documents():
     probabilities = pool_of(nothing=2, exclusive=3, root=1)
     traits = pool_traits(probabilities, label_correlation(LABELLED), np.array([1, 2, 5]), CONFIG)

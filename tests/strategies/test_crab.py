@@ -78,9 +78,9 @@ def test_later_rounds_compile_nothing(name):
     compilations = []
     query(pool_of(labelled=30, round=0), name=name)
 
-    def listen(event: str, duration: float, **_) -> None:
+    def listen(event: str, duration_secs: float, **_) -> None:
         if event == "/jax/core/compile/backend_compile_duration":
-            compilations.append(duration)
+            compilations.append(duration_secs)
 
     jax.monitoring.register_event_duration_secs_listener(listen)
     try:
