@@ -6,7 +6,7 @@ import warnings
 from dataclasses import fields
 from pathlib import Path
 
-from crabjax.config import SyntheticConfig
+from crabjax.config import ConfigError, SyntheticConfig, from_dict
 from crabjax.data.corpus import CsvFormat, read_corpus, write_corpus
 from crabjax.data.files import DataError
 from crabjax.data.resample import frequent_labels, resample
@@ -47,7 +47,7 @@ def main(arguments: list[str] | None = None) -> int:
     warnings.showwarning = lambda message, *_, **__: print(f"warning: {message}", file=sys.stderr)
     try:
         options.run(options)
-    except (DataError, OSError) as error:
+    except (ConfigError, DataError, OSError) as error:
         print(f"error: {error}", file=sys.stderr)
         return 1
     return 0
@@ -68,7 +68,8 @@ def run_source(options: argparse.Namespace) -> None:
 def run_synthetic(options: argparse.Namespace) -> None:
     """Generates the built-in corpus."""
     settings = {one.name: getattr(options, one.name) for one in fields(SyntheticConfig)}
-    for corpus in make_synthetic(SyntheticConfig(**settings)):
+    config = from_dict({"data": {"synthetic": settings}}, "settings").data.synthetic
+    for corpus in make_synthetic(config):
         _write(corpus, options.output)
 
 

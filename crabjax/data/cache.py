@@ -50,7 +50,7 @@ def load_arrays(key: str) -> tuple[dict[str, np.ndarray], Any] | None:
     if not path.is_file():
         return None
     try:
-        with np.load(path, allow_pickle=False) as stored:
+        with open(path, "rb") as file, np.load(file, allow_pickle=False) as stored:
             arrays = {name: stored[name] for name in stored.files}
             return arrays, json.loads(arrays.pop("notes").tobytes())
     except (OSError, ValueError, KeyError, EOFError, zipfile.BadZipFile) as error:

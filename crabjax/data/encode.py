@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from itertools import islice
+from itertools import islice, repeat
 from pathlib import Path
 from typing import Any, NamedTuple, Protocol
 
@@ -46,7 +46,7 @@ class Tokenizer(Protocol):
         """The number of ids, padding included."""
         ...
 
-    def rows(self, corpus: Corpus, max_tokens: int) -> Iterator[Sequence[int]]:
+    def rows(self, corpus: Corpus, max_tokens: int) -> Iterator[Sequence[int] | np.ndarray]:
         """The first ``max_tokens`` ids of every document; at least one each."""
         ...
 
@@ -67,11 +67,13 @@ class Vocabulary:
         """The number of ids, PAD and UNK included."""
         return len(self.words) + UNK + 1
 
-    def rows(self, corpus: Corpus, max_tokens: int) -> Iterator[Sequence[int]]:
+    def rows(self, corpus: Corpus, max_tokens: int) -> Iterator[Sequence[int] | np.ndarray]:
         """The first ``max_tokens`` ids of every document; one UNK where it has no words."""
         get = self.ids.get
         for words in corpus_words(corpus):
-            yield [get(word, UNK) for word in words[:max_tokens]] or [UNK]
+            kept = words[:max_tokens]
+            ids = np.fromiter(map(get, kept, repeat(UNK)), dtype=np.int32, count=len(kept))
+            yield ids if kept else [UNK]
 
 
 def build_vocabulary(corpus: Corpus, min_count: int) -> Vocabulary:
@@ -104,7 +106,7 @@ class PretrainedTokenizer:
         """The number of ids, padding included."""
         return len(self.backend)
 
-    def rows(self, corpus: Corpus, max_tokens: int) -> Iterator[Sequence[int]]:
+    def rows(self, corpus: Corpus, max_tokens: int) -> Iterator[Sequence[int] | np.ndarray]:
         """The first ``max_tokens`` ids of every document, markers included."""
         markers = self.backend.num_special_tokens_to_add()
         if not markers < max_tokens <= self.backend.model_max_length:

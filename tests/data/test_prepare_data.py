@@ -1,0 +1,61 @@
+"""The script, run as a user runs it."""
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+SCRIPT = Path(__file__).resolve().parents[2] / "scripts" / "prepare_data.py"
+
+
+def run(*arguments):
+    command = [sys.executable, str(SCRIPT), *map(str, arguments)]
+    return subprocess.run(command, capture_output=True, text=True, timeout=120)
+
+
+@pytest.fixture(scope="module")
+def synthetic(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("synthetic")
+    done = run("synthetic", "--output", folder, "--documents", 900, "--test-documents", 300)
+    assert done.returncode == 0, done.stderr
+    assert "900 documents, 12 labels, MeanIR" in done.stdout
+    return folder
+
+
+def test_help_names_every_command():
+    done = run("--help")
+    assert done.returncode == 0
+    for name in ("rcv1", "uklex", "eurlex", "mimic", "synthetic", "resample", "stats"):
+        assert f"\n    {name}" in done.stdout
+
+
+def test_stats_as_json(synthetic):
+    done = run("stats", synthetic / "train.jsonl", "--json")
+    assert json.loads(done.stdout)["mean_ir"] == pytest.approx(8.0, rel=0.05)
+
+
+def test_resample(synthetic, tmp_path):
+    done = run(
+        *("resample", "--input", synthetic, "--output", tmp_path, "--labels", 6),
+        *("--mean-ir", 5, "--test-mean-ir", 4, "--train-size", 200, "--test-size", 80),
+    )
+    assert done.returncode == 0, done.stderr
+    assert "200 documents, 6 labels, MeanIR 5.0" in done.stdout
+    assert "80 documents, 6 labels, MeanIR 4.0" in done.stdout
+
+
+def test_bad_input_is_one_line_without_traceback(tmp_path):
+    (tmp_path / "c.jsonl").write_text('{"text": "x", "labels": ["a"]}\noops\n')
+    for arguments, message in (
+        (("stats", tmp_path / "c.jsonl"), "c.jsonl:2: malformed JSON"),
+        (("mimic", "--raw", tmp_path), "https://physionet.org"),
+        (("synthetic", "--roots", "0", "--output", tmp_path), "data.synthetic.roots: expected"),
+        (("synthetic", "--mean-ir", "1.1", "--output", tmp_path), "synthetic.mean_ir"),
+    ):
+        done = run(*arguments)
+        assert done.returncode == 1
+        assert done.stderr.startswith("error: ")
+        assert done.stderr.count("\n") == 1
+        assert message in done.stderr

@@ -1,0 +1,315 @@
+"""Raw files, made up in exactly their published form, to the common format."""
+
+import gzip
+import json
+import zipfile
+
+import numpy as np
+import pytest
+
+from crabjax.data.corpus import read_corpus
+from crabjax.data.files import DataError
+from crabjax.data.sources import SOURCES, eurlex, mimic, rcv1, uklex
+from crabjax.data.sources.common import Omitted, draw_split
+
+
+def run(source, raw, output, train, test, seed=0):
+    prepared = source.prepare(raw, output, train, test, seed, progress=False)
+    corpora = {name: read_corpus(output / f"{name}.jsonl") for name in prepared.written}
+    assert {name: len(corpus) for name, corpus in corpora.items()} == prepared.written
+    return prepared, corpora
+
+
+def by_id(corpora):
+    return {
+        identity: (text, labels)
+        for corpus in corpora.values()
+        for identity, text, labels in zip(corpus.ids, corpus.texts(), corpus.label_sets)
+    }
+
+
+@pytest.mark.parametrize("name", SOURCES)
+def test_missing_files_say_where_to_get_them(tmp_path, name):
+    source = SOURCES[name]
+    with pytest.raises(DataError) as caught:
+        source.prepare(tmp_path, tmp_path / "out", 1, 1, 0, progress=False)
+    assert source.ABOUT.where in str(caught.value)
+    assert not (tmp_path / "out").exists()
+
+
+def test_paper_sizes():
+    sizes = {name: (one.ABOUT.train_size, one.ABOUT.test_size) for name, one in SOURCES.items()}
+    assert sizes == {
+        "rcv1": (24_891, 6_223),
+        "uklex": (20_000, 8_500),
+        "eurlex": (55_000, 5_000),
+        "mimic": (29_999, 10_000),
+    }
+
+
+def test_split_is_disjoint_by_seed_and_refuses_too_much():
+    split = draw_split(10, {"train": 6, "test": 3}, 0, "here")
+    assert [int((split == part).sum()) for part in (0, 1, -1)] == [6, 3, 1]
+    np.testing.assert_array_equal(split, draw_split(10, {"train": 6, "test": 3}, 0, "here"))
+    assert (split != draw_split(10, {"train": 6, "test": 3}, 1, "here")).any()
+    with pytest.raises(DataError, match=r"here: 8 train \+ 3 test documents asked for, found 10"):
+        draw_split(10, {"train": 8, "test": 3}, 0, "here")
+
+
+TOKENS_TRAIN = """.I 2286
+.W
+recov recov excit bring mexic
+market  govern
+
+.I 2287
+.W
+usx corp usx
+
+.I 2288
+.W
+nowher
+
+"""
+TOKENS_TEST = ".I 26151\n.W\n\n.I 26152\n.W\ntea coffe\n\n"
+QRELS = "E11 2286 1\nECAT 2286 1\nM11 2286 1\nCCAT 2287 1\nC24 26151 1\nMCAT 26152 1\n"
+
+
+@pytest.fixture
+def token_folder(tmp_path):
+    raw = tmp_path / "raw"
+    raw.mkdir()
+    (raw / "lyrl2004_tokens_train.dat").write_text(TOKENS_TRAIN)
+    (raw / "lyrl2004_tokens_test_pt0.dat.gz").write_bytes(gzip.compress(TOKENS_TEST.encode()))
+    (raw / "rcv1-v2.topics.qrels.gz").write_bytes(gzip.compress(QRELS.encode()))
+    return raw
+
+
+def test_rcv1_token_files(token_folder, tmp_path):
+    prepared, corpora = run(rcv1, token_folder, tmp_path / "out", 2, 1)
+    assert by_id(corpora) == {
+        "2286": ("recov recov excit bring mexic market govern", ("E11", "ECAT", "M11")),
+        "2287": ("usx corp usx", ("CCAT",)),
+        "26152": ("tea coffe", ("MCAT",)),
+    }
+    assert any(
+        "left out 1: no topic" in line and "train.dat:10" in line for line in prepared.omitted
+    )
+    assert any("left out 1: no tokens" in line and "gz:1" in line for line in prepared.omitted)
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "message"),
+    [
+        ("lyrl2004_tokens_train.dat", ".I 2286x\n.W\na\n", r"train\.dat:1: expected \"\.I\""),
+        ("lyrl2004_tokens_train.dat", "stray words\n.I 1\n", r"train\.dat:1: expected \"\.I\""),
+        ("rcv1-v2.topics.qrels", "E11 2286\n", r"qrels:1: expected \"topic document 1\""),
+    ],
+)
+def test_rcv1_bad_lines_are_named(token_folder, tmp_path, name, content, message):
+    (token_folder / name).write_text(content)
+    with pytest.raises(DataError, match=message):
+        run(rcv1, token_folder, tmp_path / "out", 1, 1)
+
+
+def news(identity, topics, paragraphs=("First &amp; best.", "Caf\xe9.")):
+    codes = "".join(
+        f'<code code="{topic}"><editdetail action="confirmed"/></code>' for topic in topics
+    )
+    body = "".join(f"<p>{paragraph}</p>\n" for paragraph in paragraphs)
+    return f"""<?xml version="1.0" encoding="iso-8859-1" ?>
+<newsitem itemid="{identity}" id="root" date="1996-08-20" xml:lang="en">
+<title>MEXICO: Recovery excitement.</title>
+<headline>Recovery excitement.</headline>
+<dateline>MEXICO CITY</dateline>
+<text>
+{body}</text>
+<copyright>(c) Reuters Limited 1996</copyright>
+<metadata>
+<codes class="bip:countries:1.0"><code code="MEX"></code></codes>
+<codes class="bip:topics:1.0">{codes}</codes>
+<dc element="dc.publisher" value="Reuters Holdings Plc"/>
+</metadata>
+</newsitem>""".encode("iso-8859-1")
+
+
+def test_rcv1_news_items_loose_and_zipped(tmp_path):
+    raw = tmp_path / "raw"
+    raw.mkdir()
+    (raw / "2286newsML.xml").write_bytes(news(2286, ["E11", "ECAT"]))
+    (raw / "2287newsML.xml").write_bytes(news(2287, []))
+    with zipfile.ZipFile(raw / "19960821.zip", "w") as archive:
+        archive.writestr("2330newsML.xml", news(2330, ["CCAT"], ["One."]))
+    prepared, corpora = run(rcv1, raw, tmp_path / "out", 1, 1)
+    assert by_id(corpora) == {
+        "2286": ("Recovery excitement.\nFirst & best.\nCaf\xe9.", ("E11", "ECAT")),
+        "2330": ("Recovery excitement.\nOne.", ("CCAT",)),
+    }
+    assert "left out 1: no topic code" in prepared.omitted[0]
+    (raw / "2288newsML.xml").write_bytes(news(2288, ["CCAT"])[:-20])
+    with pytest.raises(DataError, match=r"2288newsML\.xml: not well-formed XML"):
+        run(rcv1, raw, tmp_path / "out", 1, 1)
+
+
+def test_rcv1_broken_zip_and_mixed_folder_are_named(token_folder, tmp_path):
+    (tmp_path / "19960820.zip").write_bytes(b"PK nothing")
+    with pytest.raises(DataError, match=r"19960820\.zip: broken zip file"):
+        list(rcv1.read_news([tmp_path / "19960820.zip"], Omitted()))
+    (token_folder / "1newsML.xml").write_bytes(news(1, ["C1"]))
+    with pytest.raises(DataError, match="both token files and news items"):
+        run(rcv1, token_folder, tmp_path / "out", 1, 1)
+
+
+def lines(*records):
+    return "".join(json.dumps(record) + "\n" for record in records)
+
+
+def test_uklex(tmp_path):
+    records = [
+        {"title": f"Act {i}", "body": f"Text {i}", "labels": ["TAXATION", "EU"], "year": 1990 + i}
+        for i in range(4)
+    ]
+    records.insert(1, {"title": "None", "body": "x", "labels": [], "year": 1975})
+    path = tmp_path / "uk-lex18.jsonl"
+    path.write_text(lines(*records))
+    prepared, corpora = run(uklex, tmp_path, tmp_path / "out", 3, 1)
+    assert by_id(corpora)["1"] == ("Act 0\nText 0", ("EU", "TAXATION"))
+    assert prepared.written == {"train": 3, "test": 1}
+    assert "left out 1: no labels" in prepared.omitted[0]
+    assert "jsonl:2" in prepared.omitted[0]
+    path.write_text(lines(*records[:2], {"title": "No body", "labels": ["EU"]}))
+    with pytest.raises(DataError, match=r'uk-lex18\.jsonl:3: expected "body" text'):
+        run(uklex, tmp_path, tmp_path / "out", 1, 1)
+
+
+def law(number, concepts, **texts):
+    levels = {"level_1": concepts, "level_2": ["x"], "all_levels": ["y"]}
+    return {"celex_id": f"3{number}R", "text": texts, "eurovoc_concepts": levels}
+
+
+def test_eurlex(tmp_path):
+    (tmp_path / "train.jsonl").write_text(
+        lines(
+            law(1, ["100156", "100147"], en="Eggs", de="Eier"),
+            law(2, [], en="None"),
+            law(3, ["100148"], de="Nur deutsch"),
+            law(4, ["100148"], en="Money"),
+        )
+    )
+    (tmp_path / "test.jsonl").write_text(lines(law(5, ["100147"], en="Trade")))
+    (tmp_path / "dev.jsonl").write_text(lines(law(6, ["100147"], en="Tariff")))
+    prepared, corpora = run(eurlex, tmp_path, tmp_path / "out", 2, 1)
+    assert prepared.written == {"train": 2, "test": 1, "validation": 1}
+    assert corpora["train"].label_sets == [("100147", "100156"), ("100148",)]
+    assert corpora["train"].ids == ["31R", "34R"]
+    assert list(corpora["validation"].texts()) == ["Tariff"]
+    assert [line.split(" (")[0] for line in prepared.omitted] == [
+        "left out 1: no level-1 concept",
+        "left out 1: no English text",
+    ]
+    with pytest.raises(DataError, match=r"3 train documents asked for, found 2"):
+        run(eurlex, tmp_path, tmp_path / "out", 3, 1)
+    (tmp_path / "test.jsonl").write_text(lines({"celex_id": "1", "text": "x", "labels": [3]}))
+    with pytest.raises(DataError, match=r'test\.jsonl:1: expected "text" by language'):
+        run(eurlex, tmp_path, tmp_path / "out", 1, 1)
+
+
+NOTES_HEADER = (
+    '"ROW_ID","SUBJECT_ID","HADM_ID","CHARTDATE","CHARTTIME","STORETIME","CATEGORY",'
+    '"DESCRIPTION","CGID","ISERROR","TEXT"\n'
+)
+DIAGNOSES = (
+    '"ROW_ID","SUBJECT_ID","HADM_ID","SEQ_NUM","ICD9_CODE"\n'
+    '1,9,100,1,"40301"\n2,9,100,2,"V4511"\n3,9,100,3,"4280"\n'
+    '4,9,101,1,"E8497"\n5,9,101,2,\n6,9,101,3,"0389"\n7,9,,1,"0389"\n'
+)
+
+
+def note(
+    row,
+    admission,
+    text,
+    description="Report",
+    date="2151-08-04",
+    error="",
+    kind="Discharge summary",
+):
+    return f'{row},9,{admission},{date},,,"{kind}","{description}",,{error},"{text}"\n'
+
+
+@pytest.fixture
+def mimic_folder(tmp_path):
+    raw = tmp_path / "raw"
+    raw.mkdir()
+    notes = NOTES_HEADER + "".join(
+        [
+            note(1, 100, "Later: see [**Hospital1 **] now.", "Addendum", "2151-08-06"),
+            note(2, 101, 'Says ""hi"",\nborn [**2080-\n1-4**] there.'),
+            note(3, 100, "First."),
+            note(4, 100, "An X-ray.", kind="Radiology"),
+            note(5, 102, "No diagnoses."),
+            note(6, "", "No admission."),
+            note(7, 101, "Wrong.", error="1"),
+            note(8, 100, "Second.", date="2151-08-05"),
+        ]
+    )
+    (raw / "NOTEEVENTS.csv.gz").write_bytes(gzip.compress(notes.encode()))
+    (raw / "DIAGNOSES_ICD.csv").write_text(DIAGNOSES)
+    return raw
+
+
+def test_mimic(mimic_folder, tmp_path):
+    prepared, corpora = run(mimic, mimic_folder, tmp_path / "out", 1, 1)
+    assert by_id(corpora) == {
+        "100": ("First.\nSecond.\nLater: see   now.", ("390-459", "V")),
+        "101": ('Says "hi",\nborn   there.', ("001-139", "E")),
+    }
+    assert [line.split(" (")[0] for line in prepared.omitted] == [
+        "left out 1: diagnosis without a valid ICD-9 code",
+        "left out 1: diagnosis without admission",
+        "left out 1: discharge summary of an admission without diagnoses",
+        "left out 1: discharge summary without admission",
+        "left out 1: discharge summary marked as an error",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        (NOTES_HEADER + "1,9,100\n", r"NOTEEVENTS\.csv:2: expected 11 columns .* found 3"),
+        ('"ROW_ID","TEXT"\n1,"x"\n', r"NOTEEVENTS\.csv:1: expected the columns HADM_ID"),
+        (NOTES_HEADER + note("x", 100, "y"), r"NOTEEVENTS\.csv:2: ROW_ID must be a number"),
+        (NOTES_HEADER + '1,9,100,"open\n', r"NOTEEVENTS\.csv:2: malformed CSV"),
+    ],
+)
+def test_mimic_bad_rows_are_named(mimic_folder, tmp_path, content, message):
+    (mimic_folder / "NOTEEVENTS.csv.gz").unlink()
+    (mimic_folder / "NOTEEVENTS.csv").write_text(content)
+    with pytest.raises(DataError, match=message):
+        run(mimic, mimic_folder, tmp_path / "out", 1, 1)
+
+
+@pytest.mark.parametrize(
+    ("code", "expected"),
+    [
+        ("001", "001-139"),
+        ("1398", "001-139"),
+        ("140", "140-239"),
+        ("4280", "390-459"),
+        ("99999", "800-999"),
+        ("E8497", "E"),
+        ("v3001", "V"),
+        ("", None),
+        ("000", None),
+        ("42", None),
+        ("E", None),
+        ("ABC", None),
+    ],
+)
+def test_icd9_chapters(code, expected):
+    assert mimic.chapter(code) == expected
+
+
+def test_icd9_has_nineteen_chapters_without_gaps():
+    numeric = {mimic.chapter(f"{category:03d}") for category in range(1, 1000)}
+    assert None not in numeric
+    assert len(numeric | {"E", "V"}) == 19
