@@ -25,15 +25,26 @@ class Model(NamedTuple):
       init: ``init(key) -> params``.
       apply: ``apply(params, inputs [B, ...], key=None) -> logits [B, K]``.
       features: ``features(params, inputs [B, ...]) -> [B, D]``, the document vectors.
+      table: name of the parameter [V, D] whose rows are looked up by word id and used in no other
+        way, if there is one; row 0, padding, is zero. Training then leaves out idle rows.
+      streaming: whether ``apply`` needs little more memory for many rows than for few.
     """
 
     init: Callable[[jax.Array], Params]
     apply: Apply
     features: Callable[[Params, jax.Array], jax.Array]
+    table: str | None = None
+    streaming: bool = False
 
 
 class Classifier(nnx.Module):
-    """A module of parameters only: document vectors, then logits from document vectors."""
+    """A module of parameters only: document vectors, then logits from document vectors.
+
+    ``table`` and ``streaming`` are those of :class:`Model`.
+    """
+
+    table: str | None = None
+    streaming: bool = False
 
     def features(self, inputs: jax.Array) -> jax.Array:
         """Document vectors [B, D] of a batch."""
@@ -50,7 +61,8 @@ def as_model(build: Callable[[nnx.Rngs], Classifier]) -> Model:
     Args:
       build: makes the module from its random streams; it must keep no random state.
     """
-    graph, _ = nnx.split(nnx.eval_shape(lambda: build(nnx.Rngs(0))))
+    abstract = nnx.eval_shape(lambda: build(nnx.Rngs(0)))
+    graph, _ = nnx.split(abstract)
 
     def init(key: jax.Array) -> Params:
         return nnx.to_pure_dict(nnx.state(build(nnx.Rngs(key))))
@@ -62,7 +74,7 @@ def as_model(build: Callable[[nnx.Rngs], Classifier]) -> Model:
     def features(params: Params, inputs: jax.Array) -> jax.Array:
         return nnx.merge(graph, params).features(inputs)
 
-    return Model(init, apply, features)
+    return Model(init, apply, features, abstract.table, abstract.streaming)
 
 
 def dropout(key: jax.Array | None, rate: float, values: jax.Array) -> jax.Array:

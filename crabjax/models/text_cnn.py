@@ -6,6 +6,7 @@ from flax import nnx
 
 from crabjax.config import ModelConfig
 from crabjax.models.base import Classifier, Dense, dropout, uniform
+from crabjax.models.max_convolution import max_convolution
 
 EMBEDDING_BOUND = 0.25
 
@@ -17,6 +18,9 @@ class TextCNN(Classifier):
     slices belong to the first width, and so on. A document of length L has L + width - 1 windows
     of a width, each touching at least one of its words; windows of padding alone do not count.
     """
+
+    table = "embedding"
+    streaming = True
 
     def __init__(self, config: ModelConfig, vocabulary_size: int, labels: int, rngs: nnx.Rngs):
         table = uniform(rngs, (vocabulary_size, config.embedding), EMBEDDING_BOUND)
@@ -33,26 +37,10 @@ class TextCNN(Classifier):
 
     def features(self, inputs: jax.Array) -> jax.Array:
         """The largest response of every kernel [B, widths * F]."""
-        words = self.embedding[...][inputs]  # [B, T, D]
-        words = jnp.where((inputs != 0)[:, :, None], words, 0)
-        lengths = jnp.sum(inputs != 0, axis=1)
-        starts = [sum(self.widths[:i]) for i in range(len(self.widths))]
-        pooled = [
-            _max_response(words, lengths, self.kernel[...][start : start + width])
-            for start, width in zip(starts, self.widths)
-        ]
-        return jax.nn.relu(jnp.concatenate(pooled, axis=1) + self.bias[...][None, :])
+        pooled: jax.Array = max_convolution(
+            self.embedding[...], self.kernel[...], inputs, tuple(self.widths)
+        )
+        return jax.nn.relu(pooled + self.bias[...][None, :])
 
     def logits(self, features: jax.Array, key: jax.Array | None) -> jax.Array:
         return self.output(dropout(key, self.rate, features))
-
-
-def _max_response(words: jax.Array, lengths: jax.Array, kernel: jax.Array) -> jax.Array:
-    """The largest response [B, F] of kernels [w, D, F] over all windows that touch a document."""
-    width, _, outputs = kernel.shape
-    padded = jnp.pad(words, ((0, 0), (width - 1, width - 1), (0, 0)))
-    windows = words.shape[1] + width - 1
-    unfolded = jnp.concatenate([padded[:, i : i + windows] for i in range(width)], axis=2)
-    responses = unfolded @ kernel.reshape(-1, outputs)  # [B, windows, F]
-    touches = jnp.arange(windows)[None, :] < (lengths + width - 1)[:, None]
-    return jnp.max(responses, axis=1, where=touches[:, :, None], initial=-jnp.inf)

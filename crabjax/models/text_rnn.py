@@ -17,6 +17,8 @@ class TextRNN(Classifier):
     the last axis, in the order reset, update, candidate.
     """
 
+    table = "embedding"
+
     def __init__(self, config: ModelConfig, vocabulary_size: int, labels: int, rngs: nnx.Rngs):
         table = uniform(rngs, (vocabulary_size, config.embedding), EMBEDDING_BOUND)
         self.embedding = nnx.Param(table[...].at[0].set(0))
