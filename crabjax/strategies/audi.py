@@ -122,18 +122,26 @@ def _pairs(
 
 @functools.partial(jax.jit, donate_argnums=(0, 1))
 def _run_block(current: Ranking, missed: Ranking, pairs: Pairs) -> tuple[Ranking, Ranking]:
-    """One stochastic step for each pair, in order."""
+    """One stochastic hinge-gradient step for each pair, in order."""
 
-    def step(carry: tuple[Ranking, Ranking], pair: Pairs):
-        current, missed = carry
+    def step(current: Ranking, pair: Pairs):
         hidden = current.projection @ pair.features
         label, rival, size = _violation(current.prototypes @ hidden, pair)
-        pull = current.prototypes[label] - current.prototypes[rival]
-        update = (size * jnp.outer(pull, pair.features), size * hidden)
-        current = _moved(current, label, rival, update, jnp.ones_like(size))
-        return (current, _moved(missed, label, rival, update, pair.share)), None
+        pull = size * (current.prototypes[label] - current.prototypes[rival])
+        push = size * hidden
+        moved = Ranking(
+            current.projection + jnp.outer(pull, pair.features),
+            current.prototypes.at[label].add(push).at[rival].add(-push),
+        )
+        return moved, (label, rival, pair.share * pull, pair.share * push)
 
-    return jax.lax.scan(step, (current, missed), pairs)[0]
+    current, (labels, rivals, pulls, pushes) = jax.lax.scan(step, current, pairs)
+    # no step reads what is missed, so a block adds it up at once
+    missed = Ranking(
+        missed.projection + pulls.T @ pairs.features,
+        missed.prototypes.at[labels].add(pushes).at[rivals].add(-pushes),
+    )
+    return current, missed
 
 
 Place = tuple[jax.Array, jax.Array]
@@ -166,18 +174,3 @@ def _violation(values: jax.Array, pair: Pairs) -> tuple[Place, Place, jax.Array]
     prototype = jnp.argmax(values, axis=1)
     size = jnp.where(found, _STEP_SIZE * weight, 0.0)
     return (pair.label, prototype[pair.label]), (rival, prototype[rival]), size
-
-
-def _moved(
-    ranking: Ranking,
-    label: Place,
-    rival: Place,
-    update: tuple[jax.Array, jax.Array],
-    factor: jax.Array,
-) -> Ranking:
-    """One hinge-gradient step: towards the label's prototype, away from the rival's."""
-    projection, prototype = update
-    return Ranking(
-        ranking.projection + factor * projection,
-        ranking.prototypes.at[label].add(factor * prototype).at[rival].add(-factor * prototype),
-    )

@@ -23,7 +23,7 @@ def revealed_labels(pool: Pool) -> np.ndarray:
 def revealed_correlation(pool: Pool) -> Correlation:
     """Label correlations of the labelled documents, [K, K] each."""
     # Rows without labels count for nothing, and a fixed N spares a compilation every round.
-    labels = np.zeros(pool.labels.shape, dtype=np.int8)
+    labels = np.zeros(pool.labels.shape, dtype=bool)
     labels[pool.labelled] = revealed_labels(pool)
     return label_correlation(labels)
 
