@@ -7,7 +7,6 @@ from typing import Any, NamedTuple
 import jax
 import jax.numpy as jnp
 import numpy as np
-from scipy.special import expit
 
 from crabjax.checkpoint import Saved
 from crabjax.config import Config
@@ -21,13 +20,11 @@ from crabjax.ensemble import (
 )
 from crabjax.keys import run_key
 from crabjax.metrics import Scores, evaluate
-from crabjax.pool.refine import pool_counts, pool_traits
 from crabjax.problem import Problem, prepare
 from crabjax.progress import Progress
 from crabjax.records import Record
 from crabjax.run_folder import RunFolder
-from crabjax.scoring.correlation import label_correlation
-from crabjax.strategies import Pool, Selection, get_strategy
+from crabjax.strategies import Pool, Selection, documents_left, get_strategy
 
 log = logging.getLogger(__name__)
 
@@ -92,7 +89,7 @@ def step(config: Config, problem: Problem, state: State, progress: Progress) -> 
     with progress.phase("evaluate"):
         test_logits = predict(config, problem, params, problem.test_inputs)
         ensemble, members = score(test_logits, problem.test_labels)
-        left = [documents_left(config, pool) for pool in pools(problem, state, logits)]
+        left = [documents_left(pool, config.strategy) for pool in pools(problem, state, logits)]
     with progress.phase("query"):
         selections = [] if last else query(config, problem, state, params, logits)
     labelled = reveal(state.labelled, selections)
@@ -156,13 +153,6 @@ def pools(
         )
         for seed, labelled in enumerate(state.labelled)
     ]
-
-
-def documents_left(config: Config, pool: Pool) -> dict[str, int]:
-    """The hard-to-learn and negatively correlated documents still in U."""
-    probs = expit(pool.logits).mean(axis=0)  # [N, K]
-    correlation = label_correlation(pool.labels)
-    return pool_counts(pool_traits(probs, correlation, pool.unlabelled, config.strategy))
 
 
 def query(
