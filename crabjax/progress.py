@@ -18,6 +18,7 @@ class Progress:
         self._live = self._stream.isatty()
         self._round_seconds: list[float] = []
         self.seconds: dict[str, float] = {}
+        self.current = ""  # the phase under way
 
     @contextmanager
     def round(self, number: int) -> Iterator[None]:
@@ -33,6 +34,7 @@ class Progress:
     def phase(self, name: str) -> Iterator[None]:
         """Brackets one phase; its wall time is added to ``seconds[name]``."""
         self._line(f"{self._title}: round {self._number}/{self._rounds}, {name}{self._time_left()}")
+        self.current = name
         start = time.perf_counter()
         yield
         self.seconds[name] = self.seconds.get(name, 0.0) + time.perf_counter() - start
