@@ -90,6 +90,15 @@ def test_pretrained_gets_tokens_joined_by_spaces_and_cuts_long_documents(pretrai
 
 
 @needs_package
+def test_pretrained_ids_of_long_documents_are_those_of_the_whole_text(pretrained):
+    # The middle document starts with words that WordPiece drops, so its start is not enough.
+    documents = ["unbelievable " * 30, "\x01 " * 8 + "hello\tworld " * 9, "a-b c.d  e " * 9]
+    encoded = encode(texts(*documents), pretrained, (), max_tokens=8)
+    whole = pretrained.backend(documents, truncation=True, max_length=8)["input_ids"]
+    np.testing.assert_array_equal(encoded.tokens, whole)
+
+
+@needs_package
 @pytest.mark.parametrize("max_tokens", [2, 513])
 def test_pretrained_refuses_a_length_it_cannot_have(pretrained, max_tokens):
     with pytest.raises(DataError, match=rf"data\.max_tokens: .* 3 to 512 .* found {max_tokens}"):
