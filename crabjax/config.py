@@ -219,6 +219,12 @@ def to_yaml(config: Config) -> str:
     return yaml.safe_dump(to_dict(config), sort_keys=False)
 
 
+def from_overrides(overrides: Iterable[str]) -> Config:
+    """The defaults, changed by ``section.key=value`` strings."""
+    changes = dict(parse_override(Config, text, "--set") for text in overrides)
+    return build(Config, nest(changes), "--set")
+
+
 def from_dict(tree: Mapping[str, Any], source: str = "config") -> Config:
     """Builds a configuration from nested dicts, with the checks of :func:`load_config`."""
     return build(Config, tree, source)

@@ -2,7 +2,7 @@
 
 import jax
 
-_PURPOSES = ("initial", "validation", "fit", "query")
+_PURPOSES = ("initial", "validation", "fit", "query", "folds")
 
 
 def run_key(seed: int, purpose: str, round_number: int = 0) -> jax.Array:

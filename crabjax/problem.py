@@ -7,8 +7,9 @@ from typing import NamedTuple
 
 import numpy as np
 
-from crabjax.config import Config, DataConfig
+from crabjax.config import Config
 from crabjax.data.cache import load_arrays, save_arrays, settings_hash
+from crabjax.data.encode import WORDS
 from crabjax.data.load import Dataset, load_data
 from crabjax.keys import run_key
 from crabjax.models import Model, build_model
@@ -47,16 +48,15 @@ def prepare(config: Config) -> Problem:
     Raises:
       ProblemError: when the data are too few for the schedule.
     """
-    data = load_data(_data_config(config))
+    data = load_data(replace(config.data, tokenizer=tokenizer_name(config)))
     parts = [data.train] + ([data.validation] if data.validation is not None else [])
     tokens = np.concatenate([part.tokens for part in parts])
     labels = np.concatenate([part.labels for part in parts])
     poolable, validation_rows = _hold_out(data, config)
     initial, rounds = _first_labelled(poolable, config)
     inputs = model_inputs(config, tokens)
-    width = inputs.shape[1] if config.model.name == "frozen" else data.vocabulary_size
     return Problem(
-        model=build_model(config.model, width, labels.shape[1]),
+        model=classifier(config, inputs, data.vocabulary_size, labels.shape[1]),
         label_names=data.label_names,
         inputs=inputs,
         labels=labels,
@@ -87,11 +87,16 @@ def model_inputs(config: Config, tokens: np.ndarray) -> np.ndarray:
     return vectors
 
 
-def _data_config(config: Config) -> DataConfig:
-    """The data settings with the tokenizer that the classifier needs, unless one is named."""
+def classifier(config: Config, inputs: np.ndarray, vocabulary_size: int, labels: int) -> Model:
+    """The model of a config for inputs [N, ...] made by :func:`model_inputs`."""
+    width = inputs.shape[1] if config.model.name == "frozen" else vocabulary_size
+    return build_model(config.model, width, labels)
+
+
+def tokenizer_name(config: Config) -> str:
+    """The tokenizer a config names, or the one its classifier needs."""
     pretrained = config.model.name in ("distilbert", "frozen")
-    tokenizer = config.model.pretrained if pretrained else "words"
-    return replace(config.data, tokenizer=config.data.tokenizer or tokenizer)
+    return config.data.tokenizer or (config.model.pretrained if pretrained else WORDS)
 
 
 def _hold_out(data: Dataset, config: Config) -> tuple[np.ndarray, np.ndarray]:

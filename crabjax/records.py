@@ -25,6 +25,11 @@ def write_text(path: Path, text: str) -> None:
         file.flush()
         os.fsync(file.fileno())
     beside.replace(path)
+    folder = os.open(path.parent, os.O_RDONLY)
+    try:
+        os.fsync(folder)  # without it, a power failure may bring back the old file
+    finally:
+        os.close(folder)
 
 
 def write_records(path: Path, records: Iterable[Record]) -> None:

@@ -14,6 +14,7 @@ TITLES = {
 # Dash and marker tell curves apart where colour does not.
 _DASHES = ("-", "--", "-.", ":", (0, (5, 1, 1, 1, 1, 1)), (0, (1, 1)), (0, (8, 2)))
 _MARKERS = "osD^vPX*<>h"
+_LABELS_SHOWN = 25
 
 
 def draw_curves(
@@ -48,6 +49,40 @@ def draw_curves(
     first = next(iter(runs.values()))[0]
     models = ", ".join(dict.fromkeys(r["model"] for records in runs.values() for r in records))
     figure.suptitle(f"{first['data']}, {models}: mean ± standard error, {seeds} seeds", fontsize=11)
+    figure.savefig(path, dpi=130)
+
+
+def draw_progress(curve: Any, counts: Mapping[str, int], path: Path) -> None:
+    """Draws a labelling project: estimated F1 by labelled documents, and documents per label.
+
+    Args:
+      curve: a ``LearningCurve``.
+      counts: labelled documents of each label.
+      path: the picture.
+    """
+    figure, axes = _panels(2)
+    axis = axes[0]
+    style: dict[str, Any] = {"markersize": 5, "capsize": 3}
+    axis.errorbar(
+        curve.labelled, curve.micro_f1, curve.micro_error, marker="o", label="micro-F1", **style
+    )
+    axis.plot(curve.labelled, curve.macro_f1, "s--", markersize=5, label="macro-F1")
+    axis.set_xlabel("labelled documents learnt from")
+    axis.set_ylabel("estimated F1 (cross-validation)")
+    axis.set_xlim(0, curve.labelled[-1] * 1.05)
+    axis.set_ylim(0, 1)
+    axis.legend(frameon=False, loc="best")
+    axis.grid(alpha=0.3)
+    shown = sorted(counts.items(), key=lambda item: -item[1])[:_LABELS_SHOWN][::-1]
+    names = [name if len(name) <= 24 else name[:23] + "…" for name, _ in shown]
+    bars = axes[1].barh(range(len(shown)), [count for _, count in shown], color="C0", alpha=0.8)
+    axes[1].bar_label(bars, padding=2, fontsize=8)
+    axes[1].set_yticks(range(len(shown)), names, fontsize=8)
+    axes[1].set_xlabel("labelled documents with the label")
+    if len(counts) > len(shown):
+        axes[1].set_title(f"the {len(shown)} most frequent of {len(counts)} labels", fontsize=9)
+    for one in axes:
+        one.spines[["top", "right"]].set_visible(False)
     figure.savefig(path, dpi=130)
 
 

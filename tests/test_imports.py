@@ -17,9 +17,17 @@ LAYERS = [
     {"data"},
     {"models", "pool", "records", "compilation"},
     {"strategies", "ensemble", "checkpoint", "report", "progress"},
-    {"problem", "run_folder"},
+    {
+        "problem",
+        "run_folder",
+        "texts",
+        "answers",
+        "labelled_texts",
+        "cross_validation",
+        "saved_learner",
+    },
     {"loop", "learner"},
-    {"experiment", "project", "benchmarks", "__init__"},
+    {"experiment", "labelling", "benchmarks", "__init__"},
 ]
 LAZY = {"transformers", "safetensors", "matplotlib", "torch", "orbax"}
 

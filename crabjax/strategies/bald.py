@@ -19,7 +19,7 @@ def bald(key: jax.Array, pool: Pool, query_size: int, config: StrategyConfig) ->
     del config
     scores = np.asarray(mutual_information(pool.logits))[pool.unlabelled]
     best = largest(scores, query_size, host_generator(key))
-    return Selection(pool.unlabelled[best], {})
+    return Selection(pool.unlabelled[best], {}, scores[best])
 
 
 @jax.jit

@@ -46,6 +46,8 @@ class Selection(NamedTuple):
 
     indices: np.ndarray  # int64 [query_size], rows of the training set
     info: dict[str, Any]
+    scores: np.ndarray | None = None  # float [query_size], larger is better, where there are any
+    sources: list[str] | None = None  # why each was looked at, where the strategy says
 
 
 Select = Callable[[jax.Array, Pool, int, StrategyConfig], Selection]

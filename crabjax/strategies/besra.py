@@ -22,4 +22,4 @@ def besra(key: jax.Array, pool: Pool, query_size: int, config: StrategyConfig) -
     rule = BetaRule(config.alpha, config.beta)
     gains = pool_gains(pool.logits, pool.unlabelled, anchors, rule)
     picks = select_diverse(gains, query_size, config.keep_fraction, generator)
-    return Selection(pool.unlabelled[picks], {})
+    return Selection(pool.unlabelled[picks], {}, gains[picks].mean(axis=1))

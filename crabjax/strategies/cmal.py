@@ -24,7 +24,7 @@ def cmal(key: jax.Array, pool: Pool, query_size: int, config: StrategyConfig) ->
     del config
     scores = cmal_scores(mean_probabilities(pool)[pool.unlabelled], revealed_labels(pool))
     best = largest(scores, query_size, host_generator(key))
-    return Selection(pool.unlabelled[best], {})
+    return Selection(pool.unlabelled[best], {}, scores[best])
 
 
 def cmal_scores(probabilities: np.ndarray, labels: np.ndarray) -> np.ndarray:

@@ -7,7 +7,7 @@ from crabjax.config import StrategyConfig
 from crabjax.pool.decay import decay_factor
 from crabjax.pool.kmeans import kmeans_picks
 from crabjax.pool.randomness import draw_up_to, host_generator
-from crabjax.pool.refine import Draw, pool_counts, pool_traits, refine_pool
+from crabjax.pool.refine import SOURCES, Draw, pool_counts, pool_traits, refine_pool
 from crabjax.pool.score import draw_anchors, pool_gains
 from crabjax.pool.select import normalised, select_diverse
 from crabjax.scoring.beta import BetaRule
@@ -54,7 +54,8 @@ def crab(key: jax.Array, pool: Pool, query_size: int, config: StrategyConfig) ->
     gains = gains_of(candidates.documents)
     picks = select_diverse(gains, query_size, config.keep_fraction, generator)
     info = {"candidates": candidates.per_source(), **pool_counts(traits)}
-    return Selection(candidates.documents[picks], info)
+    sources = [SOURCES[source] for source in candidates.sources[picks]]
+    return Selection(candidates.documents[picks], info, gains[picks].mean(axis=1), sources)
 
 
 def _scorer(

@@ -20,7 +20,7 @@ def entropy(key: jax.Array, pool: Pool, query_size: int, config: StrategyConfig)
     del config
     scores = np.asarray(predictive_entropy(pool.logits))[pool.unlabelled]
     best = largest(scores, query_size, host_generator(key))
-    return Selection(pool.unlabelled[best], {})
+    return Selection(pool.unlabelled[best], {}, scores[best])
 
 
 @jax.jit

@@ -23,4 +23,5 @@ def epig(key: jax.Array, pool: Pool, query_size: int, config: StrategyConfig) ->
     anchors = draw_anchors(pool.logits, pool.unlabelled, config.anchor_fraction, generator)
     blocks = gain_blocks(pool.logits, pool.unlabelled, anchors, BetaRule(0.0, 0.0))
     scores = np.concatenate([block.mean(axis=1) for block in blocks])
-    return Selection(pool.unlabelled[largest(scores, query_size, generator)], {})
+    best = largest(scores, query_size, generator)
+    return Selection(pool.unlabelled[best], {}, scores[best])

@@ -25,8 +25,9 @@ def mmc(key: jax.Array, pool: Pool, query_size: int, config: StrategyConfig) -> 
     probabilities = mean_probabilities(pool)
     unlabelled = probabilities[pool.unlabelled]  # [u, K]
     counts = predict_counts(probabilities[pool.labelled], revealed_labels(pool), unlabelled)
-    best = largest(loss_reduction(unlabelled, counts), query_size, host_generator(key))
-    return Selection(pool.unlabelled[best], {})
+    scores = loss_reduction(unlabelled, counts)
+    best = largest(scores, query_size, host_generator(key))
+    return Selection(pool.unlabelled[best], {}, scores[best])
 
 
 def predict_counts(

@@ -1,0 +1,221 @@
+"""Files that go to people who label, and come back from them.
+
+The name's ending says which kind: ``.csv``, ``.jsonl``, or ``.json`` for Label Studio.
+"""
+
+import csv
+import io
+import json
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+from xml.sax.saxutils import quoteattr
+
+import numpy as np
+
+from crabjax.answers import SKIPPED
+from crabjax.data.files import DataError, read_csv_rows, read_json_lines, read_lines
+from crabjax.learner import Suggestion
+from crabjax.records import write_text
+
+LABEL_SEPARATOR = ";"
+NO_LABEL = "-"  # in a CSV cell: no label applies; an empty cell is no answer
+SUFFIXES = (".csv", ".jsonl", ".json")
+_CONTROL, _OBJECT = "labels", "text"  # names in Label Studio's interface
+
+
+class Entry(NamedTuple):
+    """One row that came back.
+
+    Attributes:
+      where: file and line, for messages.
+      id: of the document.
+      labels: sorted, "skipped", or None where there is no answer.
+    """
+
+    where: str
+    id: str
+    labels: list[str] | str | None
+
+
+def check_name(path: Path, suffixes: Sequence[str] = SUFFIXES) -> None:
+    """Raises unless the ending of a file name says what kind it is."""
+    if path.suffix not in suffixes:
+        endings = ", ".join(suffixes)
+        raise DataError(f"{path}: expected a name ending in {endings}, found {path.suffix!r}")
+
+
+def write_suggestion(
+    path: Path, suggestion: Suggestion, ids: Sequence[str], texts: Sequence[str], names
+) -> None:
+    """Writes the documents to label.
+
+    Args:
+      path: its ending says the kind.
+      suggestion: from ``Learner.ask(texts, n)``.
+      ids: of the pool.
+      texts: the pool.
+      names: the K labels.
+    """
+    rows = []
+    for index, score, row, source in zip(*suggestion):
+        rows.append(_suggested(ids[int(index)], texts[int(index)], score, row, source, names))
+    if path.suffix == ".csv":
+        joined = [
+            row | {"labels": "", "predicted": LABEL_SEPARATOR.join(row["predicted"] or [])}
+            for row in rows
+        ]
+        write_text(path, _csv_text([_without(row, "probabilities") for row in joined]))
+    elif path.suffix == ".jsonl":
+        write_text(path, "".join(json.dumps(row, ensure_ascii=False) + "\n" for row in rows))
+    else:
+        tasks = [_task(row) for row in rows]
+        write_text(path, json.dumps(tasks, ensure_ascii=False, indent=1))
+
+
+def write_predictions(
+    path: Path,
+    ids: Sequence[str],
+    labels: Sequence[Sequence[str]],
+    sources: Sequence[str],
+    probabilities: np.ndarray,
+    names: Sequence[str],
+) -> None:
+    """Writes labels and probabilities [N, K] of every document, ``.csv`` or ``.jsonl``."""
+    rows = []
+    for one, own, source, values in zip(ids, labels, sources, probabilities):
+        rounded = {name: round(float(value), 4) for name, value in zip(names, values)}
+        rows.append({"id": one, "labels": list(own), "by": source, "probabilities": rounded})
+    if path.suffix == ".jsonl":
+        write_text(path, "".join(json.dumps(row, ensure_ascii=False) + "\n" for row in rows))
+        return
+    flat = [
+        _without(row, "probabilities")
+        | {"labels": LABEL_SEPARATOR.join(row["labels"])}
+        | {f"p({name})": value for name, value in row["probabilities"].items()}
+        for row in rows
+    ]
+    write_text(path, _csv_text(flat))
+
+
+def read_answers(path: Path) -> list[Entry]:
+    """Reads a file that came back: CSV, JSON lines, or a Label Studio export (JSON).
+
+    CSV: columns ``id`` and ``labels``, labels separated by ";". An empty cell is no answer, "-"
+    means that no label applies, "skipped" that the document is not to be asked again. JSON lines:
+    ``{"id": ..., "labels": [...]}``, where null or nothing is no answer.
+
+    Raises:
+      DataError: naming file and line.
+    """
+    check_name(path)
+    if not path.is_file():
+        raise DataError(f"{path}: no such file")
+    if path.suffix == ".csv":
+        return [_from_csv(f"{path}:{line}", row) for line, row in read_csv_rows(path)]
+    if path.suffix == ".jsonl":
+        return [_from_json(f"{path}:{line}", row) for line, row in read_json_lines(path)]
+    return list(_from_label_studio(path))
+
+
+def labelling_interface(names: Sequence[str]) -> str:
+    """The interface to paste into Label Studio's settings."""
+    choices = "\n".join(f"    <Choice value={quoteattr(name)}/>" for name in names)
+    return (
+        f'<View>\n  <Text name="{_OBJECT}" value="$text"/>\n'
+        f'  <Choices name="{_CONTROL}" toName="{_OBJECT}" choice="multiple">\n'
+        f"{choices}\n  </Choices>\n</View>\n"
+    )
+
+
+def _suggested(one: str, text: str, score: float, probabilities, source: str, names) -> dict:
+    """A document to label; ``labels`` is for the person to fill in."""
+    row: dict[str, Any] = {"id": one, "text": text, "labels": None, "predicted": None}
+    known = not np.isnan(probabilities).any()
+    if known:
+        row["predicted"] = [name for name, p in zip(names, probabilities) if p > 0.5]
+    row |= {"score": None if np.isnan(score) else float(f"{score:.4g}"), "source": source}
+    if known:
+        row["probabilities"] = {n: round(float(p), 4) for n, p in zip(names, probabilities)}
+    return row
+
+
+def _task(row: dict[str, Any]) -> dict[str, Any]:
+    # Label Studio numbers tasks itself, so the document's id travels inside the data.
+    task: dict[str, Any] = {
+        "data": {"text": row["text"], "document_id": row["id"], "source": row["source"]}
+    }
+    if row["predicted"] is not None:
+        result = {"from_name": _CONTROL, "to_name": _OBJECT, "type": "choices"}
+        result |= {"value": {"choices": row["predicted"]}}
+        sure = [max(p, 1 - p) for p in row["probabilities"].values()]
+        prediction = {"model_version": "crabjax", "score": min(sure), "result": [result]}
+        task["predictions"] = [prediction]
+    return task
+
+
+def _from_csv(where: str, row: dict[str, str]) -> Entry:
+    for column in ("id", "labels"):
+        if column not in row:
+            raise DataError(f'{where}: expected a column "{column}", found {", ".join(row)}')
+    cell = row["labels"].strip()
+    if not cell or cell == SKIPPED:
+        return Entry(where, row["id"], cell or None)
+    labels = [part.strip() for part in cell.split(LABEL_SEPARATOR) if part.strip()]
+    return Entry(where, row["id"], [] if cell == NO_LABEL else sorted(set(labels)))
+
+
+def _from_json(where: str, row: dict[str, Any]) -> Entry:
+    identity, labels = row.get("id"), row.get("labels")
+    if not isinstance(identity, str | int):
+        raise DataError(f'{where}: expected the field "id", a string, found {identity!r}')
+    if labels is None or labels == SKIPPED:
+        return Entry(where, str(identity), labels)
+    if not isinstance(labels, list) or not all(isinstance(label, str) for label in labels):
+        raise DataError(
+            f'{where}: expected "labels" to be a list of strings, "{SKIPPED}" or null, '
+            f"found {labels!r}"
+        )
+    return Entry(where, str(identity), sorted(set(labels)))
+
+
+def _from_label_studio(path: Path) -> Iterator[Entry]:
+    try:
+        tasks = json.loads("".join(read_lines(path)))
+    except ValueError as error:
+        raise DataError(f"{path}: malformed JSON: {error}") from error
+    if not isinstance(tasks, list):
+        raise DataError(f"{path}: expected a Label Studio export, a list of tasks")
+    for number, task in enumerate(tasks, start=1):
+        where = f"{path}: task {number}"
+        try:
+            identity = task["data"]["document_id"]
+            said = [_annotation(one) for one in task.get("annotations", [])]
+        except (KeyError, TypeError, AttributeError) as error:
+            raise DataError(
+                f'{where}: expected "data" with "document_id" and a list "annotations", as in '
+                f"Label Studio's JSON export (not JSON-MIN), found no {error}"
+            ) from error
+        distinct = [one for place, one in enumerate(said) if one not in said[:place]]
+        if len(distinct) > 1:
+            raise DataError(f"{where}: annotations disagree: {distinct[0]} and {distinct[1]}")
+        yield Entry(where, str(identity), distinct[0] if distinct else None)
+
+
+def _annotation(annotation: dict[str, Any]) -> list[str] | str:
+    if annotation.get("was_cancelled"):
+        return SKIPPED
+    chosen = [r["value"]["choices"] for r in annotation["result"] if r["type"] == "choices"]
+    return sorted({label for choices in chosen for label in choices})
+
+
+def _csv_text(rows: list[dict[str, Any]]) -> str:
+    text = io.StringIO()
+    writer = csv.DictWriter(text, fieldnames=list(rows[0]), lineterminator="\n")
+    writer.writeheader()
+    writer.writerows(rows)
+    return text.getvalue()
+
+
+def _without(row: dict[str, Any], name: str) -> dict[str, Any]:
+    return {key: value for key, value in row.items() if key != name}

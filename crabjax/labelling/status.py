@@ -1,0 +1,92 @@
+"""Where a project stands: what is labelled, how good the labels make it, whether to go on."""
+
+import json
+import math
+from collections import Counter
+
+from crabjax.answers import SKIPPED
+from crabjax.cross_validation import LearningCurve
+from crabjax.labelling.project import Project
+from crabjax.learner import NotFittedError
+from crabjax.records import write_text
+from crabjax.report import draw_progress
+
+ESTIMATE, PICTURE = "estimate.json", "progress.png"
+WORTHWHILE = 0.01  # micro-F1 that doubling the labels should bring
+_CLEAR = 0.02  # a gain known less well than this decides nothing
+
+
+def status_text(project: Project) -> str:
+    """Counts, estimated scores, the curve and a hint; also draws ``progress.png``."""
+    answers = project.answers()
+    labelled = [labels for labels in answers.values() if labels != SKIPPED]
+    counts = Counter(label for labels in labelled for label in labels)
+    total, skipped = len(project.ids), len(answers) - len(labelled)
+    share = 100 * len(labelled) / total
+    lines = [
+        f"{project.folder}: {total} documents, {len(labelled)} labelled ({share:.0f}%), "
+        f"{skipped} skipped, {total - len(answers)} without an answer"
+    ]
+    curve = estimate(project)
+    lines += ["", *_label_table(project, counts, curve)]
+    if curve is None:
+        return "\n".join([*lines, "", "too few labels to estimate a score; label some more"])
+    picture = project.folder / PICTURE
+    draw_progress(curve, {name: counts[name] for name in project.label_names}, picture)
+    lines += ["", *_curve_table(curve), "", hint(curve), "", f"picture: {picture}"]
+    return "\n".join(lines)
+
+
+def estimate(project: Project) -> LearningCurve | None:
+    """Cross-validated scores, kept until labels change; None with too few labels."""
+    learner = project.learner()
+    path, fingerprint = project.folder / ESTIMATE, learner.fingerprint()
+    try:
+        kept = json.loads(path.read_text(encoding="utf-8"))
+        if kept["answers"] == fingerprint:
+            return LearningCurve(**kept["curve"])
+    except (OSError, ValueError, KeyError, TypeError):
+        pass  # made again below
+    try:
+        curve = learner.learning_curve()
+    except NotFittedError:
+        return None
+    write_text(path, json.dumps({"answers": fingerprint, "curve": curve._asdict()}))
+    return curve
+
+
+def hint(curve: LearningCurve) -> str:
+    """Whether more labels still help, as far as the last doubling tells."""
+    if math.isnan(curve.gain):
+        return "hint: too few labels to tell whether more of them help; label some more"
+    change = (
+        f"{curve.labelled[-2]} to {curve.labelled[-1]} labelled documents changed micro-F1 by "
+        f"{curve.gain:+.3f} ±{curve.gain_error:.3f}"
+    )
+    if curve.gain > max(WORTHWHILE, 2 * curve.gain_error):
+        return f"hint: {change}; more labels still help"
+    if curve.gain < WORTHWHILE and curve.gain_error < _CLEAR:
+        return f"hint: {change}; more labels have stopped helping"
+    return f"hint: {change}; not clear yet whether more labels help"
+
+
+def _label_table(project: Project, counts: Counter, curve: LearningCurve | None) -> list[str]:
+    width = max(len("label"), *(len(name) for name in project.label_names))
+    lines = [f"{'label':{width}}  documents" + ("     F1" if curve else "")]
+    for column, name in enumerate(project.label_names):
+        f1 = f"  {curve.label_f1[column]:5.2f}" if curve else ""
+        lines.append(f"{name:{width}}  {counts[name]:9}{f1}")
+    return lines
+
+
+def _curve_table(curve: LearningCurve) -> list[str]:
+    lines = [
+        "estimated by 5-fold cross-validation on the labelled documents, which are harder than",
+        "the rest where the strategy picked them; learning from the first:",
+        "labelled  micro-F1         macro-F1",
+    ]
+    points = zip(curve.labelled, curve.micro_f1, curve.micro_error, curve.macro_f1)
+    lines += [
+        f"{n:8}  {micro:.3f} ±{error:.3f}     {macro:.3f}" for n, micro, error, macro in points
+    ]
+    return lines

@@ -1,0 +1,45 @@
+"""Documents that stand for a whole corpus: the first query, when nothing is labelled yet."""
+
+import numpy as np
+from scipy import sparse
+from sklearn.decomposition import TruncatedSVD
+from sklearn.feature_extraction.text import TfidfTransformer
+
+from crabjax.pool.kmeans import kmeans_picks
+from crabjax.pool.select import normalised
+
+_DIMENSIONS = 64
+
+
+def diverse_picks(inputs: np.ndarray, count: int, generator: np.random.Generator) -> np.ndarray:
+    """Positions of ``count`` distinct documents, each nearest to a k-means centre of all.
+
+    Args:
+      inputs: token ids int [X, T], 0 is padding, or document vectors float [X, D].
+      count: the number of picks; all X documents if it is larger.
+      generator: draws the starting centres.
+
+    Returns:
+      int64 [min(count, X)].
+    """
+    tokens = np.issubdtype(inputs.dtype, np.integer)
+    vectors = topic_vectors(inputs) if tokens else inputs
+    return kmeans_picks(normalised(vectors), count, generator)
+
+
+def topic_vectors(tokens: np.ndarray) -> np.ndarray:
+    """Latent semantic analysis: tf-idf of token ids [X, T], reduced to float32 [X, D].
+
+    Deerwester et al. (1990). D is 64, or the number of distinct ids where that is smaller.
+    """
+    present = tokens != 0
+    _, ids = np.unique(tokens[present], return_inverse=True)
+    starts = np.concatenate([[0], np.cumsum(present.sum(axis=1))])
+    shape = (len(tokens), int(ids.max(initial=-1)) + 1)
+    counts = sparse.csr_matrix((np.ones(len(ids), np.float32), ids, starts), shape)
+    counts.sum_duplicates()
+    weights = TfidfTransformer(sublinear_tf=True).fit_transform(counts)
+    if shape[1] <= _DIMENSIONS:
+        return np.asarray(weights.todense(), np.float32)
+    reduction = TruncatedSVD(_DIMENSIONS, random_state=0)
+    return np.asarray(reduction.fit_transform(weights), np.float32)
