@@ -57,6 +57,7 @@ def run(config: Config, folder: Path, *, fresh: bool = False) -> list[Record]:
     Returns:
       One record per seed and round; the last round is the evaluation after the last query.
     """
+    get_strategy(config.strategy.name)  # a misspelt name should fail before the work, not after
     problem = prepare(config)
     with RunFolder(folder, config, problem.fingerprint, fresh) as output:
         saved = output.restore({"labelled": problem.initial})

@@ -127,3 +127,10 @@ def test_too_few_documents_are_named(section, changes, message):
     config = replace(CONFIG, **{section: replace(getattr(CONFIG, section), **changes)})
     with pytest.raises(ProblemError, match=message):
         prepare(config)
+
+
+def test_a_misspelt_strategy_fails_before_anything_is_written(tmp_path):
+    config = replace(CONFIG, strategy=replace(CONFIG.strategy, name="crap"))
+    with pytest.raises(ValueError, match=r"found 'crap'; did you mean crab\?"):
+        loop.run(config, tmp_path / "run")
+    assert not (tmp_path / "run").exists()
