@@ -1,5 +1,6 @@
 """Training and prediction of all members at once, each as one compiled program."""
 
+import dataclasses
 import functools
 import operator
 from collections.abc import Callable
@@ -95,8 +96,9 @@ def fit_ensemble(
         np.minimum(np.arange(start, start + group), members - 1)
         for start in range(0, members, group)
     ]
+    program = dataclasses.replace(config, members_at_once=None)  # the same for groups of any run
     parts = [
-        _fit_group(model, config, *shared, *jax.tree.map(operator.itemgetter(chosen), own))
+        _fit_group(model, program, *shared, *jax.tree.map(operator.itemgetter(chosen), own))
         for chosen in groups
     ]
     params, info = jax.tree.map(lambda *leaves: _join(leaves, members), *parts)

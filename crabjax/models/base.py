@@ -64,6 +64,7 @@ def as_model(build: Callable[[nnx.Rngs], Classifier]) -> Model:
     abstract = nnx.eval_shape(lambda: build(nnx.Rngs(0)))
     graph, _ = nnx.split(abstract)
 
+    @jax.jit
     def init(key: jax.Array) -> Params:
         return nnx.to_pure_dict(nnx.state(build(nnx.Rngs(key))))
 

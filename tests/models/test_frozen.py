@@ -1,0 +1,31 @@
+"""The head on precomputed features."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from crabjax.config import ModelConfig
+from crabjax.models import build_model
+
+CONFIG = ModelConfig(name="frozen", hidden=40, dropout=0.5)
+
+
+def test_equals_plain_forward():
+    model = build_model(CONFIG, 4, 3)
+    params = model.init(jax.random.key(0))
+    inputs = jax.random.normal(jax.random.key(1), (5, 4))
+    hidden = inputs @ params["hidden"]["kernel"] + np.asarray(params["hidden"]["bias"])[None]
+    vectors = np.maximum(hidden, 0)
+    logits = vectors @ params["output"]["kernel"] + np.asarray(params["output"]["bias"])[None]
+    np.testing.assert_allclose(model.features(params, inputs), vectors, atol=1e-6)
+    np.testing.assert_allclose(model.apply(params, inputs), logits, atol=1e-6)
+
+
+def test_dropout_needs_a_key():
+    model = build_model(CONFIG, 4, 3)
+    params = model.init(jax.random.key(0))
+    inputs = jnp.ones((5, 4))
+    assert not np.allclose(
+        model.apply(params, inputs, jax.random.key(0)),
+        model.apply(params, inputs, jax.random.key(3)),
+    )

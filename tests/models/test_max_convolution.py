@@ -1,0 +1,117 @@
+"""The convolution with maximum over time against loops over windows and against autodiff."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from crabjax.models.max_convolution import max_convolution
+
+TOKENS = 70  # more than two blocks of windows
+
+
+def make_batch(seed: int, widths, documents: int = 6, vocabulary: int = 40):
+    """A table, kernels, and documents of all lengths: none, one, one block, many blocks."""
+    generator = np.random.default_rng(seed)
+    table = generator.normal(size=(vocabulary, 5)).astype(np.float32)
+    table[0] = 0
+    kernel = generator.normal(size=(sum(widths), 5, 3)).astype(np.float32)
+    tokens = generator.integers(1, vocabulary, (documents, TOKENS)).astype(np.int32)
+    lengths = [0, 1, 2, 29, 33, TOKENS][:documents]
+    tokens[np.arange(TOKENS)[None, :] >= np.array(lengths)[:, None]] = 0
+    return table, kernel, tokens
+
+
+def by_loops(table, kernel, tokens, widths):
+    """Every window of every document, one by one."""
+    rows = []
+    for document in tokens:
+        words = [table[word].astype(np.float64) for word in document if word]
+        row, first = [], 0
+        for width in widths:
+            slices = kernel[first : first + width].astype(np.float64)
+            first += width
+            padded = [np.zeros(5)] * (width - 1) + words + [np.zeros(5)] * (width - 1)
+            windows = [
+                sum(padded[start + j] @ slices[j] for j in range(width))
+                for start in range(len(words) + width - 1 if words else 0)
+            ]
+            row.append(np.max(windows, axis=0) if windows else np.full(3, -np.inf))
+        rows.append(np.concatenate(row))
+    return np.array(rows)
+
+
+def dense(table, kernel, tokens, widths):
+    """The same by whole arrays, for autodiff; documents without words give 0."""
+    words = jnp.where((tokens != 0)[:, :, None], table[tokens], 0)
+    lengths = jnp.sum(tokens != 0, axis=1)
+    parts, first = [], 0
+    for width in widths:
+        windows = tokens.shape[1] + width - 1
+        padded = jnp.pad(words, ((0, 0), (width - 1, width - 1), (0, 0)))
+        responses = sum(padded[:, j : j + windows] @ kernel[first + j] for j in range(width))
+        touches = jnp.arange(windows)[None, :] < (lengths + width - 1)[:, None]
+        parts.append(jnp.max(responses, axis=1, where=touches[:, :, None], initial=-1e9))
+        first += width
+    return jnp.where((lengths > 0)[:, None], jnp.concatenate(parts, axis=1), 0)
+
+
+@pytest.mark.parametrize("widths", [(2, 3, 4), (1,), (5, 2)])
+def test_equals_loops_over_windows(widths):
+    table, kernel, tokens = make_batch(0, widths)
+    found = jax.jit(max_convolution, static_argnums=3)(table, kernel, tokens, widths)
+    np.testing.assert_allclose(found, by_loops(table, kernel, tokens, widths), rtol=2e-5)
+
+
+def test_padding_row_is_read_as_zero():
+    table, kernel, tokens = make_batch(0, (2, 3))
+    wrong = table.copy()
+    wrong[0] = 100
+    convolve = jax.jit(max_convolution, static_argnums=3)
+    np.testing.assert_array_equal(
+        convolve(wrong, kernel, tokens, (2, 3)), convolve(table, kernel, tokens, (2, 3))
+    )
+
+
+def test_gradients_of_members_equal_autodiff():
+    widths = (2, 3, 4)
+    batches = [make_batch(seed, widths) for seed in (1, 2, 3)]
+    table, kernel, tokens = (jnp.stack([b[i] for b in batches]) for i in range(3))
+    tokens = tokens.at[0, 4:].set(0)  # members with different numbers of blocks
+    weights = jnp.asarray(np.random.default_rng(4).normal(size=(6, 9)), jnp.float32)
+
+    def gradients(function):
+        def loss(table, kernel, tokens):
+            values = function(table, kernel, tokens, widths)
+            return jnp.sum(jnp.where(jnp.isfinite(values), values * weights, 0))
+
+        return jax.jit(jax.vmap(jax.value_and_grad(loss, argnums=(0, 1))))(table, kernel, tokens)
+
+    for found, expected in zip(
+        jax.tree.leaves(gradients(max_convolution)), jax.tree.leaves(gradients(dense))
+    ):
+        np.testing.assert_allclose(found, expected, rtol=1e-4, atol=1e-5)
+
+
+def test_gradient_of_one_member_and_padding_row():
+    table, kernel, tokens = make_batch(5, (2, 3))
+
+    def loss(function):
+        def of(table):
+            values = function(table, jnp.asarray(kernel), jnp.asarray(tokens), (2, 3))
+            return jnp.sum(jnp.where(jnp.isfinite(values), values**2, 0))
+
+        return jax.jit(jax.grad(of))(jnp.asarray(table))
+
+    found = loss(max_convolution)
+    np.testing.assert_allclose(found, loss(dense), rtol=1e-4, atol=1e-4)
+    assert not np.any(found[0])
+    assert np.any(found[1:])
+
+
+def test_members_may_share_documents():
+    table, kernel, tokens = make_batch(6, (2, 3))
+    tables = jnp.stack([table, 2 * table])
+    one = jax.jit(lambda table: max_convolution(table, kernel, tokens, (2, 3)))
+    for found, table in zip(jax.jit(jax.vmap(one))(tables), tables):
+        np.testing.assert_allclose(found, one(table), rtol=1e-6)

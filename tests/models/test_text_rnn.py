@@ -1,0 +1,96 @@
+"""TextRNN against a plain NumPy forward pass."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from crabjax.config import ModelConfig
+from crabjax.models import build_model
+
+CONFIG = ModelConfig(name="text_rnn", embedding=6, hidden=5, attention=4, dropout=0.5)
+VOCABULARY, LABELS = 30, 3
+
+
+@pytest.fixture(scope="module")
+def setting():
+    model = build_model(CONFIG, VOCABULARY, LABELS)
+    model = model._replace(
+        init=jax.jit(model.init), apply=jax.jit(model.apply), features=jax.jit(model.features)
+    )
+    params = model.init(jax.random.key(0))
+    tokens = np.random.default_rng(0).integers(1, VOCABULARY, (5, 64)).astype(np.int32)
+    tokens[np.arange(64)[None, :] >= np.array([1, 7, 33, 64, 20])[:, None]] = 0
+    return model, params, tokens
+
+
+def sigmoid(x):
+    return 1 / (1 + np.exp(-x))
+
+
+def plain_direction(params, direction: int, words):
+    """States of one direction after each word, in the order they were read."""
+    hidden, states = CONFIG.hidden, []
+    state = np.zeros(hidden)
+    for word in words:
+        from_input = word @ params["input_kernel"][direction] + params["input_bias"][direction]
+        from_state = state @ params["state_kernel"][direction] + params["state_bias"][direction]
+        reset = sigmoid(from_input[:hidden] + from_state[:hidden])
+        update = sigmoid(from_input[hidden : 2 * hidden] + from_state[hidden : 2 * hidden])
+        candidate = np.tanh(from_input[2 * hidden :] + reset * from_state[2 * hidden :])
+        state = (1 - update) * candidate + update * state
+        states.append(state)
+    return states
+
+
+def plain_forward(params, tokens):
+    params = jax.tree.map(lambda a: np.asarray(a, np.float64), params)
+    vectors = []
+    for document in tokens:
+        words = params["embedding"][document[document != 0]]
+        forward = plain_direction(params, 0, words)
+        backward = plain_direction(params, 1, words[::-1])[::-1]
+        states = np.concatenate([forward, backward], axis=1)
+        attention = params["attention"]
+        scores = np.tanh(states @ attention["kernel"] + attention["bias"]) @ params["query"]
+        weights = np.exp(scores) / np.exp(scores).sum()
+        vectors.append(weights @ states)
+    vectors = np.array(vectors)
+    return vectors, vectors @ params["output"]["kernel"] + params["output"]["bias"]
+
+
+def test_equals_plain_forward(setting):
+    model, params, tokens = setting
+    vectors, logits = plain_forward(params, tokens)
+    np.testing.assert_allclose(model.features(params, tokens), vectors, atol=1e-5)
+    np.testing.assert_allclose(model.apply(params, tokens), logits, atol=1e-5)
+
+
+def test_padding_changes_nothing(setting):
+    model, params, tokens = setting
+    longer = np.pad(tokens, ((0, 0), (0, 256 - 64)))
+    np.testing.assert_allclose(
+        model.apply(params, longer), model.apply(params, tokens), rtol=1e-6, atol=1e-6
+    )
+
+
+def test_document_without_words_is_finite(setting):
+    model, params, tokens = setting
+    empty = np.zeros_like(tokens)
+    gradient = jax.jit(jax.grad(lambda p: jnp.sum(model.apply(p, empty))))(params)
+    assert np.isfinite(model.apply(params, empty)).all()
+    assert all(np.isfinite(leaf).all() for leaf in jax.tree.leaves(gradient))
+
+
+def test_padding_row_gets_no_gradient(setting):
+    model, params, tokens = setting
+    gradient = jax.jit(jax.grad(lambda p: jnp.sum(model.apply(p, tokens) ** 2)))(params)
+    assert not np.any(gradient["embedding"][0])
+    assert np.any(gradient["embedding"])
+
+
+def test_dropout_needs_a_key(setting):
+    model, params, tokens = setting
+    first, second = (model.apply(params, tokens, jax.random.key(seed)) for seed in (0, 1))
+    assert not np.allclose(first, second)
+    np.testing.assert_array_equal(model.apply(params, tokens), model.apply(params, tokens))

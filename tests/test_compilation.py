@@ -1,0 +1,47 @@
+"""A run compiles each program once, whatever the round."""
+
+import jax
+import jax.monitoring
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from crabjax.config import EnsembleConfig, ModelConfig
+from crabjax.ensemble import fit_ensemble, member_keys, predict_features, predict_proba
+from crabjax.models import build_model
+
+COMPILE_EVENT = "/jax/core/compile/backend_compile_duration"
+_compiled: list[str] = []
+
+
+def _count(event: str, duration_secs: float, **kwargs) -> None:
+    if event == COMPILE_EVENT:
+        _compiled.append(event)
+
+
+jax.monitoring.register_event_duration_secs_listener(_count)
+
+
+@pytest.mark.parametrize("name", ["text_cnn", "frozen"])
+def test_growing_training_sets_compile_once(name):
+    generator = np.random.default_rng(0)
+    tokens = generator.integers(1, 16, (40, 16)).astype(np.int32)
+    inputs = tokens.astype(np.float32) if name == "frozen" else tokens
+    labels = generator.random((40, 2)) < 0.5
+    model = build_model(ModelConfig(name=name, embedding=4, kernels=3, hidden=3), 16, 2)
+    config = EnsembleConfig(epochs=2, batch_size=4)
+    rows = np.tile(np.arange(24), (2, 1))
+    valid = np.tile(np.arange(30, 40), (2, 1))
+    compiled = []
+    for round, count in enumerate((6, 15, 24)):
+        before = len(_compiled)
+        seeds = jax.vmap(jax.random.key)(jnp.arange(1) + round)
+        keys = member_keys(seeds, 2, "same")
+        params, _ = fit_ensemble(
+            model, config, keys, inputs, labels, rows, np.full(2, count), valid
+        )
+        predict_proba(model, params, inputs[count:], 8)
+        predict_features(model, jax.tree.map(lambda leaf: leaf[0], params), inputs[count:], 8)
+        compiled.append(len(_compiled) - before)
+    assert compiled[0] > 0
+    assert compiled[1:] == [0, 0]
