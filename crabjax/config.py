@@ -119,7 +119,7 @@ class LoopConfig:
     rounds: int = setting(10, at_least=1)
     initial_size: int = setting(100, at_least=1)
     query_size: int = setting(100, at_least=1)
-    seeds: tuple[int, ...] = setting((0, 1, 2, 3, 4), at_least=0)
+    seeds: tuple[int, ...] = setting((0, 1, 2, 3, 4), at_least=0, at_most=2**32 - 1)
 
     def __post_init__(self) -> None:
         for seed in self.seeds:
@@ -172,24 +172,53 @@ def load_variants(name: str | Path, overrides: Iterable[str] = ()) -> dict[str, 
     """
     path = find_config(name)
     tree = _read_tree(path)
-    variants = tree.pop("variants", None)
+    variants = _variants(tree.pop("variants", {"": {}}), path)
     changes = dict(parse_override(Config, text, "--set") for text in overrides)
     if "strategy.name" in changes:
-        names = [one.strip() for one in changes.pop("strategy.name").split(",")]
-        variants = {one: {"strategy.name": one} for one in names}
-    if variants is None:
-        variants = {None: {}}
-    if not isinstance(variants, Mapping) or not variants:
-        raise ConfigError(f"{path}: variants: expected a mapping from name to overrides")
+        variants = _named_strategies(changes.pop("strategy.name"), variants)
+    base = to_dict(_build(tree, str(path)))
     configs = {}
     for variant, own in variants.items():
+        config = _build(merge(base, nest(own)), f"{path}: variants.{variant}")
+        config = _build(merge(to_dict(config), nest(changes)), "--set")
+        configs[variant or config.strategy.name] = config
+    return configs
+
+
+def _variants(tree: Any, path: Path) -> dict[str, dict[str, Any]]:
+    if not isinstance(tree, Mapping) or not tree:
+        raise ConfigError(f"{path}: variants: expected a mapping from name to overrides")
+    for variant, own in tree.items():
         if not isinstance(own or {}, Mapping):
             raise ConfigError(f"{path}: variants.{variant}: expected a mapping, found {own!r}")
-        where = f"{path}: variants.{variant}" if variant and own else str(path)
-        config = build(Config, merge(tree, nest(own or {})), where)
-        config = build(Config, merge(to_dict(config), nest(changes)), "--set")
-        configs[str(variant or config.strategy.name)] = config
-    return configs
+    return {str(variant): dict(own or {}) for variant, own in tree.items()}
+
+
+def _named_strategies(text: str, variants: dict[str, dict[str, Any]]) -> dict[str, dict[str, Any]]:
+    """Variants for ``strategy.name=a,b``: these strategies in place of the file's own.
+
+    A file whose variants differ in more than the strategy keeps them; one name holds for all.
+    """
+    names = [one.strip() for one in text.split(",")]
+    if not all(names):
+        raise ConfigError(f"--set: strategy.name: expected names, found {text!r}")
+    if all(own.keys() <= {"strategy.name"} for own in variants.values()):
+        return {one: {"strategy.name": one} for one in names}
+    if len(names) > 1:
+        raise ConfigError(
+            f"--set: strategy.name: expected one name, as the file has the variants "
+            f"{', '.join(variants)}; found {text!r}"
+        )
+    return {variant: own | {"strategy.name": names[0]} for variant, own in variants.items()}
+
+
+def _build(tree: Mapping[str, Any], source: str) -> Config:
+    try:
+        return build(Config, tree, source)
+    except ConfigError as error:
+        # What a dataclass checks by itself does not know where the value came from.
+        where = "" if str(error).startswith(source) else f"{source}: "
+        raise ConfigError(f"{where}{error}") from None
 
 
 def find_config(name: str | Path) -> Path:
@@ -227,7 +256,7 @@ def from_overrides(overrides: Iterable[str]) -> Config:
 
 def from_dict(tree: Mapping[str, Any], source: str = "config") -> Config:
     """Builds a configuration from nested dicts, with the checks of :func:`load_config`."""
-    return build(Config, tree, source)
+    return _build(tree, source)
 
 
 def _read_tree(path: Path, seen: tuple[Path, ...] = ()) -> dict[str, Any]:
@@ -243,9 +272,11 @@ def _read_tree(path: Path, seen: tuple[Path, ...] = ()) -> dict[str, Any]:
     if (parent := tree.pop("extends", None)) is None:
         return tree
     beside = path.parent / str(parent)
-    base = _read_tree(
-        beside if beside.is_file() else find_config(str(parent)), (*seen, path.resolve())
-    )
+    try:
+        found = beside if beside.is_file() else find_config(str(parent))
+    except ConfigError as error:
+        raise ConfigError(f"{path}: extends: {error}") from error
+    base = _read_tree(found, (*seen, path.resolve()))
     if "variants" in tree:
         base.pop("variants", None)
     return merge(base, tree)
