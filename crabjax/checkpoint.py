@@ -79,10 +79,14 @@ class Checkpoints:
         steps = sorted((c.step for c in self._checkpointer.checkpoints), reverse=True)
         for step in steps:
             try:
-                return self._read(step, like)
+                saved = self._read(step, like)
             except Exception as error:  # a damaged checkpoint can fail anywhere inside orbax
                 failures.append(f"round {step}: {_first_words(error)}")
                 log.warning("%s: skipped a damaged checkpoint, %s", self._folder, failures[-1])
+                continue
+            for damaged in steps[: len(failures)]:  # orbax saves no round before its newest
+                self._checkpointer.delete(damaged)
+            return saved
         if failures:
             raise CheckpointError(
                 f"{self._folder}: no readable checkpoint ({'; '.join(failures)}); "

@@ -7,7 +7,9 @@ from pathlib import Path
 from crabjax.config import Config
 from crabjax.loop import run
 from crabjax.records import Record, summarise, write_text
-from crabjax.report import comparison_table, draw_curves
+from crabjax.report import comparison_table, draw_curves, draw_data_sets
+from crabjax.settings import ConfigError
+from crabjax.strategies import get_strategy
 
 
 def run_experiment(
@@ -20,19 +22,31 @@ def run_experiment(
 
     Args:
       experiments: variants by config name, as :func:`crabjax.config.load_variants` gives them.
-      folder: where to write; None for the config's own output folder and name. With several
-        experiments each gets a sub-folder, and so does each of several variants.
+      folder: where to write; None for a folder of the config's name in its output folder. With
+        several experiments each gets a sub-folder, and so does each of several variants.
       fresh: begin again where an earlier run is found.
     """
-    for name, variants in experiments.items():
-        first = next(iter(variants.values()))
-        place = Path(first.output.folder) / Path(name).with_suffix("") if folder is None else folder
-        if folder is not None and len(experiments) > 1:
-            place = folder / Path(name).stem
-        compare(variants, place, fresh=fresh)
+    for variants in experiments.values():
+        for config in variants.values():
+            get_strategy(config.strategy.name)  # before any run, not hours later
+    names = [Path(name).stem for name in experiments]
+    if len(set(names)) < len(names):
+        raise ConfigError(f"--config: expected files of different names, found {', '.join(names)}")
+    first = next(iter(next(iter(experiments.values())).values()))
+    root = Path(first.output.folder) if folder is None else folder
+    alone = len(names) == 1 and folder is not None
+    runs = {
+        name: compare(variants, root if alone else root / name, fresh=fresh)
+        for name, variants in zip(names, experiments.values())
+    }
+    if len(runs) > 1:
+        draw_data_sets(runs, root / "comparison.png")
+        print(f"picture of all: {root / 'comparison.png'}")
 
 
-def compare(variants: Mapping[str, Config], folder: Path, *, fresh: bool = False) -> None:
+def compare(
+    variants: Mapping[str, Config], folder: Path, *, fresh: bool = False
+) -> dict[str, list[Record]]:
     """Runs variants one after another; draws ``curve.png`` of each, and of all together."""
     runs: dict[str, list[Record]] = {}
     for name, config in variants.items():
@@ -45,3 +59,4 @@ def compare(variants: Mapping[str, Config], folder: Path, *, fresh: bool = False
         write_text(folder / "summary.json", json.dumps(summaries, indent=1))
     print(comparison_table(runs))
     print(f"picture: {folder / 'curve.png'}")
+    return runs

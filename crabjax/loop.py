@@ -58,8 +58,9 @@ def run(config: Config, folder: Path, *, fresh: bool = False) -> list[Record]:
       One record per seed and round; the last round is the evaluation after the last query.
     """
     get_strategy(config.strategy.name)  # a misspelt name should fail before the work, not after
-    problem = prepare(config)
-    with RunFolder(folder, config, problem.fingerprint, fresh) as output:
+    with RunFolder(folder, config, fresh) as output:
+        problem = prepare(config)
+        output.check_data(problem.fingerprint)
         saved = output.restore({"labelled": problem.initial})
         records = [] if saved is None else saved.records
         state = State(0, problem.initial) if saved is None else _state_after(saved)
@@ -71,11 +72,7 @@ def run(config: Config, folder: Path, *, fresh: bool = False) -> list[Record]:
                 rows = make_records(config, problem, state, info, progress.seconds)
                 records = records + rows
                 output.save(Saved(state.round, {"labelled": next_state.labelled}, records))
-            progress.row(
-                rows[0]["labelled"],
-                [row["micro_f1"] for row in rows],
-                [row["macro_f1"] for row in rows],
-            )
+            log.info(progress.row(rows))
             state = next_state
     return records
 
@@ -90,9 +87,10 @@ def step(config: Config, problem: Problem, state: State, progress: Progress) -> 
     with progress.phase("evaluate"):
         test_logits = predict(config, problem, params, problem.test_inputs)
         ensemble, members = score(test_logits, problem.test_labels)
-        left = [documents_left(pool, config.strategy) for pool in pools(problem, state, logits)]
+        seen = pools(problem, state, logits)
+        left = [documents_left(pool, config.strategy) for pool in seen]
     with progress.phase("query"):
-        selections = [] if last else query(config, problem, state, params, logits)
+        selections = [] if last else query(config, problem, seen, params)
     labelled = reveal(state.labelled, selections)
     return State(state.round + 1, labelled), Info(fit_info, ensemble, members, selections, left)
 
@@ -137,9 +135,7 @@ def score(logits: np.ndarray, labels: np.ndarray) -> tuple[Scores, Scores]:
     return ensemble, jax.tree.map(lambda values: values[seeds:].reshape(seeds, members), scores)
 
 
-def pools(
-    problem: Problem, state: State, logits: np.ndarray, features: np.ndarray | None = None
-) -> list[Pool]:
+def pools(problem: Problem, state: State, logits: np.ndarray) -> list[Pool]:
     """What the strategy may see, one pool a seed."""
     labels = problem.labels[: problem.documents]
     return [
@@ -148,7 +144,6 @@ def pools(
             labels=labels & labelled[:, None],  # labels of unlabelled documents stay hidden
             labelled=np.flatnonzero(labelled),
             unlabelled=np.flatnonzero(problem.poolable[seed] & ~labelled),
-            features=None if features is None else features[seed],
             round=state.round,
             rounds=problem.rounds,
         )
@@ -156,16 +151,15 @@ def pools(
     ]
 
 
-def query(
-    config: Config, problem: Problem, state: State, params: Any, logits: np.ndarray
-) -> list[Selection]:
+def query(config: Config, problem: Problem, seen: list[Pool], params: Any) -> list[Selection]:
     """Asks the strategy for the next documents, one selection a seed."""
     strategy = get_strategy(config.strategy.name)
-    features = document_features(config, problem, params) if strategy.needs_features else None
-    keys = [run_key(seed, "query", state.round) for seed in config.loop.seeds]
+    if strategy.needs_features:
+        features = document_features(config, problem, params)
+        seen = [pool._replace(features=own) for pool, own in zip(seen, features)]
     return [
-        strategy(key, pool, config.loop.query_size, config.strategy)
-        for key, pool in zip(keys, pools(problem, state, logits, features))
+        strategy(run_key(seed, "query", pool.round), pool, config.loop.query_size, config.strategy)
+        for seed, pool in zip(config.loop.seeds, seen)
     ]
 
 
@@ -206,7 +200,9 @@ def make_records(
                 **{name: float(values[row]) for name, values in info.ensemble._asdict().items()},
                 "members": {k: v[row].tolist() for k, v in info.members._asdict().items()},
                 "selected": selection.indices.tolist(),
-                "mean_ir_selected": mean_ir(problem.labels[selection.indices]),
+                "mean_ir_selected": mean_ir(problem.labels[selection.indices])
+                if len(selection.indices)
+                else None,
                 **info.left[row],
                 "query": selection.info,
                 "best_epochs": best_epochs[row].tolist(),

@@ -6,6 +6,8 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import TextIO
 
+from crabjax.records import Record, mean_and_error
+
 COLUMNS = ("round", "labelled", "micro-F1", "macro-F1", "fit s", "predict s", "query s")
 
 
@@ -41,23 +43,23 @@ class Progress:
 
     def header(self) -> None:
         """Prints the title and the column names."""
-        self._row((self._title,))
+        print(self._title, file=self._stream)
         self._row(COLUMNS)
 
-    def row(self, labelled: int, micro: Sequence[float], macro: Sequence[float]) -> None:
-        """Prints the result of the round: mean and half the range over seeds."""
-
-        def spread(values: Sequence[float]) -> str:
-            mean, half = sum(values) / len(values), (max(values) - min(values)) / 2
-            return f"{mean:.3f} ±{half:.3f}" if len(values) > 1 else f"{mean:.3f}"
-
+    def row(self, records: Sequence[Record]) -> str:
+        """Prints, and returns, the result of the round: mean and standard error over seeds."""
+        scores = [
+            mean_and_error([record[measure] for record in records], digits=3)
+            for measure in ("micro_f1", "macro_f1")
+        ]
         times = [f"{self.seconds.get(name, 0.0):.1f}" for name in ("fit", "predict", "query")]
-        self._row((str(self._number), str(labelled), spread(micro), spread(macro), *times))
+        return self._row((str(self._number), str(records[0]["labelled"]), *scores, *times))
 
-    def _row(self, cells: Sequence[str]) -> None:
+    def _row(self, cells: Sequence[str]) -> str:
         widths = (5, 8, 13, 13, 8, 9, 8)
         text = "  ".join(cell.rjust(width) for cell, width in zip(cells, widths))
-        print(text if len(cells) > 1 else cells[0], file=self._stream, flush=True)
+        print(text, file=self._stream, flush=True)
+        return text
 
     def _time_left(self) -> str:
         if not self._round_seconds:

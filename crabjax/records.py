@@ -20,11 +20,16 @@ class RecordsError(ValueError):
 def write_text(path: Path, text: str) -> None:
     """Replaces a file at once: a reader, or a crash, sees the old text or the new."""
     beside = path.with_name(path.name + ".part")
-    with beside.open("w", encoding="utf-8") as file:
-        file.write(text)
-        file.flush()
-        os.fsync(file.fileno())
-    beside.replace(path)
+    try:
+        with beside.open("w", encoding="utf-8") as file:
+            file.write(text)
+            file.flush()
+            os.fsync(file.fileno())
+        beside.replace(path)
+    except OSError as error:  # a full disk does not name the file by itself
+        raise OSError(
+            error.errno, f"{error.strerror}; the old file is intact", str(path)
+        ) from error
     folder = os.open(path.parent, os.O_RDONLY)
     try:
         os.fsync(folder)  # without it, a power failure may bring back the old file
@@ -79,6 +84,14 @@ def area_under_curve(labelled: np.ndarray, values: np.ndarray) -> np.ndarray:
     if len(labelled) < 2:
         return values.mean(axis=-1)
     return np.trapezoid(values, labelled, axis=-1) / (labelled[-1] - labelled[0])
+
+
+def mean_and_error(values: Sequence[float] | np.ndarray, digits: int = 4) -> str:
+    """ "0.512 ±0.004": mean and standard error; the mean alone of a single value."""
+    mean = f"{np.mean(values):.{digits}f}"
+    if len(values) < 2:
+        return mean
+    return f"{mean} ±{np.std(values, ddof=1) / len(values) ** 0.5:.{digits}f}"
 
 
 def summarise(records: Sequence[Record]) -> dict[str, Any]:

@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from crabjax.records import Record, area_under_curve, curves
+from crabjax.records import Record, area_under_curve, curves, mean_and_error
 
 TITLES = {
     "micro_f1": "micro-F1",
@@ -17,39 +17,54 @@ _MARKERS = "osD^vPX*<>h"
 _LABELS_SHOWN = 25
 
 
-def draw_curves(
-    runs: Mapping[str, Sequence[Record]],
-    path: Path,
-    measures: Sequence[str] = ("micro_f1", "macro_f1"),
-) -> None:
+Runs = Mapping[str, Sequence[Record]]
+
+
+def draw_curves(runs: Runs, path: Path, measures: Sequence[str] = ("micro_f1", "macro_f1")) -> None:
     """Draws learning curves, mean and standard error over seeds, one panel a measure."""
     figure, axes = _panels(len(measures))
     for axis, measure in zip(axes, measures):
-        for number, (name, records) in enumerate(runs.items()):
-            labelled, values = curves(records, measure)
-            mean = values.mean(axis=0)
-            style: dict[str, Any] = {
-                "color": f"C{number % 10}",
-                "linestyle": _DASHES[number % len(_DASHES)],
-                "marker": _MARKERS[number % len(_MARKERS)],
-            }
-            axis.plot(labelled, mean, label=name, markersize=4, linewidth=1.6, **style)
-            if len(values) > 1:
-                error = values.std(axis=0, ddof=1) / len(values) ** 0.5
-                axis.fill_between(
-                    labelled, mean - error, mean + error, color=style["color"], alpha=0.15, lw=0
-                )
-        axis.set_xlabel("labelled documents")
-        axis.set_ylabel(f"test {TITLES[measure]}")
-        axis.grid(alpha=0.3)
-        axis.spines[["top", "right"]].set_visible(False)
-    if len(runs) > 1:
-        axes[0].legend(frameon=False)
-    seeds = len({record["seed"] for records in runs.values() for record in records})
-    first = next(iter(runs.values()))[0]
-    models = ", ".join(dict.fromkeys(r["model"] for records in runs.values() for r in records))
-    figure.suptitle(f"{first['data']}, {models}: mean ± standard error, {seeds} seeds", fontsize=11)
+        _draw_panel(axis, runs, measure)
+    figure.suptitle(_title(runs), fontsize=11)
     figure.savefig(path, dpi=130)
+
+
+def draw_data_sets(experiments: Mapping[str, Runs], path: Path, measure: str = "micro_f1") -> None:
+    """Draws the learning curves of several experiments side by side, one panel each."""
+    figure, axes = _panels(len(experiments))
+    for axis, runs in zip(axes, experiments.values()):
+        _draw_panel(axis, runs, measure)
+        axis.set_title(_title(runs), fontsize=9)
+    figure.savefig(path, dpi=130)
+
+
+def _draw_panel(axis: Any, runs: Runs, measure: str) -> None:
+    for number, (name, records) in enumerate(runs.items()):
+        labelled, values = curves(records, measure)
+        mean, colour = values.mean(axis=0), f"C{number % 10}"
+        style: dict[str, Any] = {
+            "color": colour,
+            "linestyle": _DASHES[number % len(_DASHES)],
+            "marker": _MARKERS[number % len(_MARKERS)],
+        }
+        axis.plot(labelled, mean, label=name, markersize=4, linewidth=1.6, **style)
+        if len(values) > 1:
+            error = values.std(axis=0, ddof=1) / len(values) ** 0.5
+            axis.fill_between(labelled, mean - error, mean + error, color=colour, alpha=0.15, lw=0)
+    axis.set_xlabel("labelled documents")
+    axis.set_ylabel(f"test {TITLES[measure]}")
+    axis.grid(alpha=0.3)
+    axis.spines[["top", "right"]].set_visible(False)
+    if len(runs) > 1:
+        axis.legend(frameon=False)
+
+
+def _title(runs: Runs) -> str:
+    records = [record for one in runs.values() for record in one]
+    seeds = len({record["seed"] for record in records})
+    names = [", ".join(dict.fromkeys(r[key] for r in records)) for key in ("data", "model")]
+    spread = f"mean ± standard error, {seeds} seeds" if seeds > 1 else "one seed"
+    return f"{', '.join(names)}: {spread}"
 
 
 def draw_progress(curve: Any, counts: Mapping[str, int], path: Path) -> None:
@@ -86,7 +101,7 @@ def draw_progress(curve: Any, counts: Mapping[str, int], path: Path) -> None:
     figure.savefig(path, dpi=130)
 
 
-def comparison_table(runs: Mapping[str, Sequence[Record]]) -> str:
+def comparison_table(runs: Runs) -> str:
     """A text table: the area under each curve and the final score, one line a run."""
     width = max(len(name) for name in runs)
     head = f"{'':{width}}  {'micro-F1 area':>14}  {'macro-F1 area':>14}  {'final micro-F1':>14}"
@@ -95,16 +110,10 @@ def comparison_table(runs: Mapping[str, Sequence[Record]]) -> str:
         cells = []
         for measure in ("micro_f1", "macro_f1"):
             labelled, values = curves(records, measure)
-            cells.append(_mean_and_error(area_under_curve(labelled, values)))
-        cells.append(_mean_and_error(curves(records, "micro_f1")[1][:, -1]))
+            cells.append(mean_and_error(area_under_curve(labelled, values)))
+        cells.append(mean_and_error(curves(records, "micro_f1")[1][:, -1]))
         lines.append(f"{name:{width}}  " + "  ".join(f"{cell:>14}" for cell in cells))
     return "\n".join(lines)
-
-
-def _mean_and_error(values: Any) -> str:
-    if len(values) < 2:
-        return f"{values.mean():.4f}"
-    return f"{values.mean():.4f} ±{values.std(ddof=1) / len(values) ** 0.5:.4f}"
 
 
 def _panels(count: int) -> tuple[Any, list[Any]]:

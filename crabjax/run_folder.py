@@ -9,114 +9,143 @@ import signal
 import sys
 import threading
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from importlib import metadata
 from pathlib import Path
 from typing import Any
 
 import jax
 import numpy as np
-import yaml
 
 from crabjax.checkpoint import Checkpoints, Saved
 from crabjax.config import Config, to_dict, to_yaml
-from crabjax.records import summarise, write_records, write_text
+from crabjax.records import Record, summarise, write_records, write_text
 from crabjax.settings import ConfigError
 
 log = logging.getLogger(__name__)
 
-CONFIG, RUN, RECORDS, SUMMARY, LOG = (
-    "config.yaml",
-    "run.json",
-    "records.jsonl",
-    "summary.json",
-    "log.txt",
-)
+RUN, CONFIG, RECORDS = "run.json", "config.yaml", "records.jsonl"
+SUMMARY, LOG, CHECKPOINTS = "summary.json", "log.txt", "checkpoints"
+FILES = (RUN, CONFIG, RECORDS, SUMMARY, LOG)
 PACKAGES = ("crabjax", "jax", "jaxlib", "flax", "optax", "orbax-checkpoint", "scikit-learn")
 
 
 class RunFolderError(RuntimeError):
-    """A folder that another run is using."""
+    """A folder that another run is using, or that holds what no run wrote."""
 
 
 class RunFolder:
     """Opens a folder for a run of ``config``; use as a context manager.
 
-    A folder that holds a run of the same config on the same data is continued. Any other run in
-    it is an error that names the differences, unless ``fresh`` asks to begin again.
+    A folder that holds a run of the same config is continued. Any other run in it is an error
+    that names the differences, unless ``fresh`` asks to begin again.
     """
 
-    def __init__(self, path: Path, config: Config, fingerprint: str, fresh: bool = False):
-        self.path, self._config, self._fingerprint, self._fresh = path, config, fingerprint, fresh
+    def __init__(self, path: Path, config: Config, fresh: bool = False):
+        self.path, self._config, self._fresh = path, config, fresh
 
     def __enter__(self) -> "RunFolder":
-        self.path.mkdir(parents=True, exist_ok=True)
-        self._lock = (self.path / ".lock").open("w")
-        try:
-            fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError as error:
-            self._lock.close()
-            raise RunFolderError(f"{self.path}: another run is writing here") from error
-        try:
-            self._claim()
-        except BaseException:
-            self._lock.close()
-            raise
-        self._handler = logging.FileHandler(self.path / LOG, encoding="utf-8")
-        self._handler.setFormatter(logging.Formatter("%(asctime)s %(levelname)s %(message)s"))
-        logging.getLogger("crabjax").addHandler(self._handler)
-        self._checkpoints = Checkpoints(
-            self.path / "checkpoints", self._config.output.keep_checkpoints
-        )
+        with ExitStack() as stack:
+            stack.enter_context(self._locked())
+            self._run = self._claim()
+            stack.enter_context(_logged(self.path / LOG))
+            keep = self._config.output.keep_checkpoints
+            self._checkpoints = stack.enter_context(Checkpoints(self.path / CHECKPOINTS, keep))
+            self._open = stack.pop_all()
+        if self._run["versions"] != _versions():
+            log.warning("%s: begun with other versions: %s", self.path, self._run["versions"])
         return self
 
-    def __exit__(self, *_) -> None:
-        self._checkpoints.__exit__()
-        logging.getLogger("crabjax").removeHandler(self._handler)
-        self._handler.close()
-        self._lock.close()
+    def __exit__(self, kind: Any, error: Any, trace: Any) -> None:
+        if error is not None:
+            log.error("stopped", exc_info=(kind, error, trace))
+        self._open.close()
+
+    def check_data(self, fingerprint: str) -> None:
+        """Raises ConfigError if an earlier part of this run saw other documents or labels."""
+        known = self._run.setdefault("data", fingerprint)
+        if known != fingerprint:
+            raise ConfigError(
+                f"{self.path}: holds a run on other data: the files have changed since it began; "
+                "choose another --output, or --fresh to delete that run and begin again"
+            )
+        write_text(self.path / RUN, json.dumps(self._run, indent=1))
 
     def restore(self, like: dict[str, np.ndarray]) -> Saved | None:
-        """The last saved round, or None; the records file is put back to that round."""
+        """The last saved round, or None; the result files are put back to that round."""
         saved = self._checkpoints.restore(like)
         if saved is not None:
             log.info("going on after round %d", saved.round)
-            write_records(self.path / RECORDS, saved.records)
+            self._write_results(saved.records)
         return saved
 
     def save(self, saved: Saved) -> None:
         """Saves a round: the checkpoint first, since the other files follow from it."""
         with _uninterrupted():
             self._checkpoints.save(saved)
-            write_records(self.path / RECORDS, saved.records)
-            write_text(self.path / SUMMARY, json.dumps(summarise(saved.records), indent=1))
+            self._write_results(saved.records)
 
-    def _claim(self) -> None:
-        wanted = _comparable(to_dict(self._config)) | {"data content": self._fingerprint}
+    def _write_results(self, records: list[Record]) -> None:
+        write_records(self.path / RECORDS, records)
+        write_text(self.path / SUMMARY, json.dumps(summarise(records), indent=1))
+
+    @contextmanager
+    def _locked(self) -> Iterator[None]:
+        self.path.mkdir(parents=True, exist_ok=True)
+        with (self.path / ".lock").open("w") as lock:
+            try:
+                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError as error:
+                raise RunFolderError(f"{self.path}: another run is writing here") from error
+            yield
+
+    def _claim(self) -> dict[str, Any]:
+        """What run.json says, written first of all files: it marks the folder as a run's."""
         if (self.path / RUN).is_file() and not self._fresh:
             run = json.loads((self.path / RUN).read_text(encoding="utf-8"))
-            found = yaml.safe_load((self.path / CONFIG).read_text(encoding="utf-8"))
-            found = _comparable(found) | {"data content": run["data"]}
-            if differences := _differences(found, wanted):
+            wanted = _comparable(to_dict(self._config))
+            if differences := _differences(_comparable(run["config"]), wanted):
                 raise ConfigError(
                     f"{self.path}: holds a run of another config:\n  "
                     + "\n  ".join(differences)
                     + "\nchoose another --output, or --fresh to delete that run and begin again"
                 )
-            if run["versions"] != _versions():
-                log.warning("%s: begun with other versions: %s", self.path, run["versions"])
-            return
-        for name in (RUN, CONFIG, RECORDS, SUMMARY, LOG):
+            return run
+        present = [name for name in (*FILES, CHECKPOINTS) if (self.path / name).exists()]
+        if present and not self._fresh:
+            raise RunFolderError(
+                f"{self.path}: holds {', '.join(present)}, which no run wrote; "
+                "choose another --output, or --fresh to delete them"
+            )
+        for name in FILES:
             (self.path / name).unlink(missing_ok=True)
-        shutil.rmtree(self.path / "checkpoints", ignore_errors=True)
+        shutil.rmtree(self.path / CHECKPOINTS, ignore_errors=True)
+        run = _description(self._config)
+        write_text(self.path / RUN, json.dumps(run, indent=1))
         write_text(self.path / CONFIG, to_yaml(self._config))
-        write_text(self.path / RUN, json.dumps(_description(self._fingerprint), indent=1))
+        return run
 
 
-def _description(fingerprint: str) -> dict[str, Any]:
+@contextmanager
+def _logged(path: Path) -> Iterator[None]:
+    """Sends what the package logs to a file."""
+    logger, handler = logging.getLogger("crabjax"), logging.FileHandler(path, encoding="utf-8")
+    handler.setFormatter(logging.Formatter("%(asctime)s %(levelname)s %(message)s"))
+    level = logger.level
+    logger.addHandler(handler)
+    logger.setLevel(logging.INFO)
+    try:
+        yield
+    finally:
+        logger.setLevel(level)
+        logger.removeHandler(handler)
+        handler.close()
+
+
+def _description(config: Config) -> dict[str, Any]:
     devices = jax.devices()
     return {
-        "data": fingerprint,
+        "config": to_dict(config),
         "versions": _versions(),
         "device": {"kind": devices[0].device_kind, "count": len(devices)},
         "machine": f"{platform.system()} {platform.machine()}",
@@ -129,12 +158,14 @@ def _versions() -> dict[str, str]:
 
 
 def _comparable(tree: dict[str, Any], prefix: str = "") -> dict[str, Any]:
-    """Dotted keys of everything that can change a record; where it is written cannot."""
+    """Dotted keys of everything that can change a record; where files are kept cannot."""
     flat: dict[str, Any] = {}
-    for key, value in tree.items():
-        if prefix or key != "output":
-            inside = isinstance(value, dict)
-            flat |= _comparable(value, f"{prefix}{key}.") if inside else {prefix + key: value}
+    for name, value in tree.items():
+        key = prefix + name
+        if isinstance(value, dict) and key != "output":
+            flat |= _comparable(value, f"{key}.")
+        elif key not in ("output", "data.cache"):
+            flat[key] = value
     return flat
 
 

@@ -30,11 +30,14 @@ def build(kind: type, tree: Any, source: str) -> Any:
 
 
 def merge(base: Mapping[str, Any], changes: Mapping[str, Any]) -> dict[str, Any]:
-    """``base`` with the leaves of ``changes`` put over it."""
+    """``base`` with the leaves of ``changes`` put over it; an empty section changes nothing."""
     merged = dict(base)
     for key, value in changes.items():
-        both = isinstance(value, Mapping) and isinstance(merged.get(key), Mapping)
-        merged[key] = merge(merged[key], value) if both else value
+        if isinstance(merged.get(key), Mapping):
+            value = {} if value is None else value
+            merged[key] = merge(merged[key], value) if isinstance(value, Mapping) else value
+        else:
+            merged[key] = value
     return merged
 
 
@@ -51,16 +54,24 @@ def nest(flat: Mapping[str, Any]) -> dict[str, Any]:
 
 def parse_override(kind: type, text: str, source: str) -> tuple[str, Any]:
     """Reads ``section.key=value``; the key's type decides how the value is read."""
-    key, sign, value = (part.strip() for part in text.partition("="))
+    key, sign, value = text.partition("=")
+    key = key.strip()
     if not sign:
         raise ConfigError(f"{source}: expected section.key=value, found {text!r}")
     keys = keys_of(kind)
     if key not in keys:
         raise ConfigError(f"{source}: {key}: unknown key{_nearest(key, keys)}")
     hint = keys[key]
-    if typing.get_origin(hint) is tuple:
-        return key, [yaml.safe_load(part) for part in value.split(",") if part]
-    return key, value if hint is str else yaml.safe_load(value)
+    if hint is str:
+        return key, value
+    try:
+        if typing.get_origin(hint) is tuple:
+            return key, [yaml.safe_load(part) for part in value.split(",") if part]
+        return key, yaml.safe_load(value)
+    except yaml.YAMLError:
+        raise ConfigError(
+            f"{source}: {key}: expected {_describe(hint, {})}, found {value!r}"
+        ) from None
 
 
 def keys_of(kind: Any, prefix: str = "") -> dict[str, Any]:

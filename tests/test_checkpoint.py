@@ -51,6 +51,20 @@ def test_a_damaged_checkpoint_falls_back_to_the_one_before(tmp_path, checkpoints
     assert "skipped a damaged checkpoint, round 1" in caplog.text
 
 
+def test_rounds_after_a_damaged_one_are_saved_again(tmp_path):
+    with Checkpoints(tmp_path / "checkpoints", keep=5) as checkpoints:
+        for number in range(4):
+            checkpoints.save(saved(number))
+    for number in (2, 3):
+        for file in (tmp_path / "checkpoints" / str(number)).rglob("*"):
+            if file.is_file():
+                file.write_bytes(b"")
+    with Checkpoints(tmp_path / "checkpoints", keep=5) as checkpoints:
+        assert checkpoints.restore(saved(0).arrays).round == 1
+        checkpoints.save(saved(2))
+        assert checkpoints.restore(saved(0).arrays).round == 2
+
+
 def test_nothing_readable_is_an_error_that_says_what_to_do(checkpoints):
     checkpoints.save(saved(0))
     with pytest.raises(

@@ -42,6 +42,7 @@ def test_overrides_win_and_are_typed(tmp_path):
     assert config.loop.seeds == (0, 1)
     assert config.strategy.attention is False
     assert config.data.name == "01"
+    assert load_config(path, ["data.label_separator= "]).data.label_separator == " "
 
 
 def test_extends_states_only_the_differences(tmp_path):
@@ -78,6 +79,29 @@ def test_several_strategies_in_one_override(tmp_path):
     assert list(variants) == ["crab", "besra", "random"]
 
 
+def test_an_empty_section_of_a_child_changes_nothing(tmp_path):
+    write(tmp_path, "loop: {rounds: 2}\nensemble: {members_at_once: 3}", "base.yaml")
+    child = "extends: base.yaml\nloop:\nensemble: {members_at_once: null}"
+    config = load_config(write(tmp_path, child))
+    assert config.loop.rounds == 2
+    assert config.ensemble.members_at_once is None
+
+
+def test_a_strategy_override_keeps_variants_that_differ_in_more(tmp_path):
+    text = "variants: {plain: {}, bare: {strategy.attention: false}}"
+    path = write(tmp_path, text)
+    variants = load_variants(path, ["strategy.name=besra"])
+    assert [config.strategy.name for config in variants.values()] == ["besra", "besra"]
+    assert not variants["bare"].strategy.attention
+    with pytest.raises(ConfigError, match="expected one name, as the file has the variants plain"):
+        load_variants(path, ["strategy.name=besra,crab"])
+
+
+def test_a_missing_parent_names_the_child(tmp_path):
+    with pytest.raises(ConfigError, match=r"own\.yaml: extends: nosuch\.yaml: no such"):
+        load_config(write(tmp_path, "extends: nosuch.yaml"))
+
+
 MISTAKES = {
     "loop: {query_sise: 3}": r"own.yaml: loop.query_sise: unknown key; did you mean "
     r"loop.query_size\?",
@@ -90,7 +114,8 @@ MISTAKES = {
     "loop: {query_size: true}": r"loop.query_size: expected an integer at least 1, found True",
     "loop: {seeds: []}": r"loop.seeds: expected a list, each an integer",
     "loop: {seeds: [-1]}": r"loop.seeds: expected a list, each an integer at least 0",
-    "loop: {seeds: [1, 1]}": r"loop.seeds: expected distinct seeds, found 1 twice",
+    "loop: {seeds: [4294967296]}": r"loop.seeds: expected a list, each an integer .*at most",
+    "loop: {seeds: [1, 1]}": r"own.yaml: loop.seeds: expected distinct seeds, found 1 twice",
     "strategy: {alpha: -0.1}": r"strategy.alpha: expected a number at least 0.0, found -0.1",
     "strategy: {alpha: .nan}": r"strategy.alpha: expected a number at least 0.0, found nan",
     "strategy: {attention: 1}": r"strategy.attention: expected true or false, found 1",
@@ -102,6 +127,7 @@ MISTAKES = {
     "loop: {rounds: 3": r"own.yaml: not valid YAML",
     "variants: 3": r"variants: expected a mapping from name to overrides",
     "variants: {a: 3}": r"variants.a: expected a mapping, found 3",
+    "{loop: {round: 3}, variants: {a: {}}}": r"own.yaml: loop.round: unknown key",
     "variants: {a: {loop.round: 3}}": r"variants.a: loop.round: unknown key; did you mean",
 }
 
@@ -117,6 +143,9 @@ def test_mistakes_are_named(tmp_path, text):
     [
         ("loop.rounds", r"--set: expected section.key=value, found 'loop.rounds'"),
         ("loop.round=3", r"--set: loop.round: unknown key; did you mean loop.rounds\?"),
+        ("loop.rounds={", r"--set: loop.rounds: expected an integer, found '{'"),
+        ("loop.seeds=0,[1", r"--set: loop.seeds: expected a list, each an integer, found"),
+        ("strategy.name=crab,", r"--set: strategy.name: expected names, found 'crab,'"),
         ("loop=3", r"--set: loop: unknown key"),
         ("loop.rounds=0", r"--set: loop.rounds: expected an integer at least 1, found 0"),
     ],

@@ -1,5 +1,7 @@
 """The loop on a tiny built-in corpus: what it records, hides, repeats and compiles."""
 
+import logging
+import re
 from dataclasses import replace
 
 import jax
@@ -26,35 +28,40 @@ TINY = {
 CONFIG = from_dict(TINY)
 
 
-class Compilations:
-    """Counts the programs the backend compiles."""
+class Compiled(logging.Handler):
+    """Collects the names of the programs JAX compiles."""
 
     def __init__(self):
-        self.count = 0
-        jax.monitoring.register_event_duration_secs_listener(self._listen)
+        super().__init__()
+        self.names = []
 
-    def _listen(self, event, _duration, **_):
-        self.count += event == "/jax/core/compile/backend_compile_duration"
+    def emit(self, record):
+        if found := re.match(r"Compiling jit\((\w+)\)", record.getMessage()):
+            self.names.append(found[1])
 
 
 @pytest.fixture(scope="module")
 def finished(tmp_path_factory):
-    """A six-round run, and how many programs had been compiled after each round."""
+    """A six-round run, and the names of the programs compiled in each round."""
     folder = tmp_path_factory.mktemp("run") / "crab"
-    compilations, after_round = Compilations(), []
-    step = loop.step
+    compiled, per_round, step = Compiled(), [], loop.step
 
-    def counting_step(*arguments):
+    def listening_step(*arguments):
+        compiled.names = []
         result = step(*arguments)
-        after_round.append(compilations.count)
+        per_round.append(compiled.names)
         return result
 
-    loop.step = counting_step
+    logger = logging.getLogger("jax._src.interpreters.pxla")
+    logger.addHandler(compiled)
+    loop.step = listening_step
     try:
-        records = loop.run(CONFIG, folder)
+        with jax.log_compiles():
+            records = loop.run(CONFIG, folder)
     finally:
         loop.step = step
-    return folder, records, after_round
+        logger.removeHandler(compiled)
+    return folder, records, per_round
 
 
 def test_one_record_a_seed_and_round(finished):
@@ -81,10 +88,11 @@ def test_selected_documents_are_new_and_in_the_pool(finished):
         assert problem.poolable[row, chosen].all()
 
 
-def test_later_rounds_compile_nothing(finished):
-    _, _, after_round = finished
-    assert after_round[0] > 0
-    assert after_round[1:-1] == after_round[:1] * 5  # the last round queries nothing
+@pytest.mark.parametrize("program", ["train", "_ensemble_logits", "_score_chunk", "_evaluate"])
+def test_a_run_compiles_each_program_once(finished, program):
+    _, _, per_round = finished
+    assert per_round[0].count(program) == 1
+    assert per_round[1:] == [[]] * 6
 
 
 def test_the_same_config_gives_the_same_records(finished, tmp_path):

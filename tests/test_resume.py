@@ -3,6 +3,7 @@
 import json
 import os
 import random
+import shutil
 import signal
 import subprocess
 import sys
@@ -15,7 +16,10 @@ from crabjax.records import read_records
 
 SCRIPT = Path(__file__).resolve().parent.parent / "scripts" / "train_loop.py"
 CONFIG = """
-data: {validation_size: 40, max_tokens: 16, synthetic: {documents: 200, test_documents: 50, mean_ir: 5}}
+data:
+  validation_size: 40
+  max_tokens: 16
+  synthetic: {documents: 200, test_documents: 50, mean_ir: 5}
 model: {embedding: 4, kernels: 4, widths: [2]}
 ensemble: {members: 2, epochs: 3, batch_size: 20}
 strategy: {name: crab, per_label: 10, hard_size: 20}
@@ -54,6 +58,10 @@ def timeless(folder):
     return [{k: v for k, v in record.items() if k != "seconds"} for record in records]
 
 
+def summary(folder):
+    return json.loads((folder / "summary.json").read_text())
+
+
 @pytest.fixture(scope="module")
 def whole(workplace):
     """A run that nobody disturbed, and how long it took once its programs were compiled."""
@@ -64,11 +72,16 @@ def whole(workplace):
     return workplace / "whole", time.perf_counter() - begun
 
 
-def wait_for(process, condition, timeout=120):
+def kill_when(process, condition, timeout=120):
+    """Kills a process at a moment that really comes while it is alive."""
     end = time.monotonic() + timeout
-    while process.poll() is None and not condition():
+    while not condition():
+        assert process.poll() is None, "the run ended before the moment to kill it"
         assert time.monotonic() < end, "the moment to kill never came"
         time.sleep(0.0005)
+    process.kill()
+    process.communicate()
+    assert process.returncode == -signal.SIGKILL
 
 
 def test_killed_at_random_moments(workplace, whole):
@@ -76,12 +89,11 @@ def test_killed_at_random_moments(workplace, whole):
     output = workplace / "killed"
     chance = random.Random(0)
     for _ in range(3):
-        process = start(workplace, output)
-        time.sleep(seconds * chance.uniform(0.4, 0.95))
-        process.kill()
-        process.communicate()
+        moment = time.monotonic() + seconds * chance.uniform(0.3, 0.8)
+        kill_when(start(workplace, output), lambda moment=moment: time.monotonic() > moment)
     finish(workplace, output)
     assert timeless(output) == timeless(folder)
+    assert summary(output) == summary(folder)
 
 
 @pytest.mark.parametrize("number", [0, 2])
@@ -89,9 +101,7 @@ def test_killed_during_a_save(workplace, whole, number):
     output = workplace / f"saving{number}"
     process = start(workplace, output)
     unfinished = f"{number}.orbax-checkpoint-tmp*"
-    wait_for(process, lambda: any((output / "checkpoints").glob(unfinished)))
-    process.kill()
-    process.communicate()
+    kill_when(process, lambda: any((output / "checkpoints").glob(unfinished)))
     finish(workplace, output)
     assert timeless(output) == timeless(whole[0])
 
@@ -99,19 +109,29 @@ def test_killed_during_a_save(workplace, whole, number):
 def test_truncated_records_are_mended(workplace, whole):
     output = workplace / "truncated"
     process = start(workplace, output)
-    wait_for(process, lambda: (output / "checkpoints" / "1").exists())
-    process.kill()
-    process.communicate()
+    kill_when(process, lambda: (output / "checkpoints" / "1").exists())
     with (output / "records.jsonl").open("a") as file:
         file.write('{"seed": 0, "rou')
     finish(workplace, output)
     assert timeless(output) == timeless(whole[0])
 
 
+def test_killed_between_the_last_checkpoint_and_its_summary(workplace, whole):
+    output = workplace / "late"
+    shutil.copytree(whole[0], output)
+    (output / "summary.json").write_text("{}")
+    (output / "records.jsonl").write_text("")
+    finish(workplace, output)
+    assert timeless(output) == timeless(whole[0])
+    assert summary(output) == summary(whole[0])
+
+
 def test_interrupt_says_how_to_go_on(workplace, whole):
     output = workplace / "interrupted"
     process = start(workplace, output)
-    wait_for(process, lambda: (output / "checkpoints" / "0").exists())
+    while not (output / "checkpoints" / "0").exists():
+        assert process.poll() is None
+        time.sleep(0.0005)
     process.send_signal(signal.SIGINT)
     out, err = process.communicate(timeout=120)
     assert process.returncode == 130, err
@@ -144,3 +164,4 @@ def test_output_folder_is_complete(whole):
     assert [r["labelled"] for r in records if r["seed"] == 1] == [20, 30, 40, 50, 60]
     assert len(set(records[0]["selected"])) == 10
     assert json.loads((folder / "run.json").read_text())["versions"]["jax"]
+    assert "  60  " in (folder / "log.txt").read_text().splitlines()[-1]
