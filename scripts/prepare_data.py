@@ -1,6 +1,7 @@
 """Makes data sets in the common format, and describes them."""
 
 import argparse
+import math
 import sys
 import warnings
 from dataclasses import fields
@@ -134,7 +135,7 @@ def _add_source(commands, name: str, about) -> None:
     )
     command.add_argument("--raw", type=Path, required=True, help="folder with the raw files")
     command.add_argument(
-        "--output", type=Path, default=Path("data") / name, help="default: %(default)s"
+        "--output", type=_folder, default=Path("data") / name, help="default: %(default)s"
     )
     _add_sizes(command, about.train_size, about.test_size)
     command.set_defaults(run=run_source)
@@ -146,7 +147,7 @@ def _add_synthetic(commands) -> None:
         "synthetic", help=text, description="Generates labelled documents of made-up words."
     )
     command.add_argument(
-        "--output", type=Path, default=Path("data/synthetic"), help="default: %(default)s"
+        "--output", type=_folder, default=Path("data/synthetic"), help="default: %(default)s"
     )
     defaults = SyntheticConfig()
     for one in fields(SyntheticConfig):
@@ -170,11 +171,11 @@ def _add_resample(commands) -> None:
     command.add_argument(
         "--input", type=Path, required=True, help="folder with train.jsonl and test.jsonl"
     )
-    command.add_argument("--output", type=Path, required=True, help="folder to write to")
+    command.add_argument("--output", type=_folder, required=True, help="folder to write to")
     command.add_argument("--labels", type=_count, default=10, help="labels kept (default: 10)")
-    command.add_argument("--mean-ir", type=float, required=True, help="MeanIR to train on")
+    command.add_argument("--mean-ir", type=_ratio, required=True, help="MeanIR to train on")
     command.add_argument(
-        "--test-mean-ir", type=float, default=10.0, help="MeanIR to test on (default: 10)"
+        "--test-mean-ir", type=_ratio, default=10.0, help="MeanIR to test on (default: 10)"
     )
     _add_sizes(command, 1200, 600)
     command.set_defaults(run=run_resample)
@@ -190,11 +191,11 @@ def _add_stats(commands) -> None:
     )
     command.add_argument("files", type=Path, nargs="+", help=".jsonl, .csv or .tsv, also .gz")
     command.add_argument("--json", action="store_true", help="print JSON instead of a table")
-    plain = CsvFormat()
-    for name, value in plain._asdict().items():
-        option = "csv_delimiter" if name == "delimiter" else name
+    for one in fields(CsvFormat):
         command.add_argument(
-            f"--{option.replace('_', '-')}", default=value, help=f'CSV only (default: "{value}")'
+            f"--{one.name.replace('_', '-')}",
+            default=one.default,
+            help=f'CSV only (default: "{one.default}")',
         )
     command.set_defaults(run=run_stats)
 
@@ -205,13 +206,37 @@ def _add_sizes(command: argparse.ArgumentParser, train: int, test: int) -> None:
         command.add_argument(
             option, type=_count, default=size, help="documents (default: %(default)s, the paper's)"
         )
-    command.add_argument("--seed", type=int, default=0, help="of the random draw (default: 0)")
+    command.add_argument("--seed", type=_seed, default=0, help="of the random draw (default: 0)")
 
 
 def _count(text: str) -> int:
     if not text.isdecimal() or int(text) == 0:
         raise argparse.ArgumentTypeError(f"expected a whole number above 0, found {text!r}")
     return int(text)
+
+
+def _seed(text: str) -> int:
+    if not text.isdecimal():
+        raise argparse.ArgumentTypeError(f"expected a whole number >= 0, found {text!r}")
+    return int(text)
+
+
+def _ratio(text: str) -> float:
+    try:
+        value = float(text)
+    except ValueError:
+        value = math.nan
+    if not 1 <= value < math.inf:
+        raise argparse.ArgumentTypeError(f"expected a number >= 1, found {text!r}")
+    return value
+
+
+def _folder(text: str) -> Path:
+    path = Path(text)
+    for part in (path, *path.parents):
+        if part.exists() and not part.is_dir():
+            raise argparse.ArgumentTypeError(f"expected a folder, found a file: {part}")
+    return path
 
 
 if __name__ == "__main__":

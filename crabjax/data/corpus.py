@@ -3,6 +3,7 @@
 import dataclasses
 import difflib
 import json
+import re
 import warnings
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
@@ -14,17 +15,33 @@ import numpy as np
 from crabjax.data.files import DataError, DataWarning, atomic_write, read_csv_rows, read_json_lines
 
 # Tokens of a document that comes in tokens are kept as one string, not as a list: a tenth of the
-# memory. The unit separator is made for this and does not occur in words.
+# memory. The unit separator is made for this; a token that holds it is refused.
 TOKEN_SEPARATOR = "\x1f"
 
+_WORD = re.compile(r"\w+(?:['’]\w+)*")  # noqa: RUF001, both apostrophes are in use
 
-class CsvFormat(NamedTuple):
-    """How a CSV file names its columns and separates labels."""
+
+@dataclass(frozen=True)
+class CsvFormat:
+    """How a CSV file names its columns and separates labels.
+
+    Raises:
+      DataError: for a separator that cannot separate.
+    """
 
     text_column: str = "text"
     label_column: str = "labels"
     label_separator: str = ";"
-    delimiter: str = ","
+    csv_delimiter: str = ","
+
+    def __post_init__(self):
+        if not self.label_separator:
+            raise DataError("label_separator: expected at least one character, found none")
+        if len(self.csv_delimiter) != 1 or self.csv_delimiter in '"\r\n':
+            raise DataError(
+                "csv_delimiter: expected one character, neither a double quote nor a line end, "
+                f"found {self.csv_delimiter!r}"
+            )
 
 
 @dataclass(frozen=True)
@@ -60,6 +77,20 @@ class Corpus:
         if not self.tokenised:
             return iter(self.documents)
         return (document.replace(TOKEN_SEPARATOR, " ") for document in self.documents)
+
+    def words(self) -> Iterator[list[str]]:
+        """The words of each document: its tokens as they are, or its text lower-cased and split."""
+        for document in self.documents:
+            if not self.tokenised:
+                yield _WORD.findall(document.lower())
+            else:
+                yield document.split(TOKEN_SEPARATOR) if document else []
+
+    def without_words(self) -> int:
+        """How many documents :meth:`words` gives no word."""
+        if self.tokenised:
+            return sum(not document for document in self.documents)
+        return sum(_WORD.search(document) is None for document in self.documents)
 
     def label_matrix(self, label_names: Sequence[str]) -> np.ndarray:
         """Membership in each of ``label_names``; labels not named are left out.  # bool [N, K]"""
@@ -122,12 +153,17 @@ def read_corpus(
       DataWarning: with the number of documents that have no word at all; they are kept.
     """
     path = Path(path)
+    if path.is_dir():
+        raise DataError(f"{path}: expected a file, found a folder; name a file in it")
     if not path.is_file():
         raise DataError(f"{path}: no such file")
     corpus = _gather(path, split, _records(path, csv_format, labelled))
-    if empty := sum(not text.strip() for text in corpus.texts()):
-        note = f"{path}: {empty} of {len(corpus)} documents have no words; each is kept as one "
-        note += "unknown token"
+    if empty := corpus.without_words():
+        note = (
+            f"{path}: {empty} of {len(corpus)} documents have no words; they are kept: a word "
+            "vocabulary makes each one unknown token, a Hugging Face tokenizer what it makes of "
+            "other characters, if any, between its markers"
+        )
         warnings.warn(note, DataWarning, stacklevel=2)
         return dataclasses.replace(corpus, notes=(note,))
     return corpus
@@ -187,7 +223,7 @@ def _records(path: Path, csv_format: CsvFormat, labelled: bool) -> Iterator[tupl
         for number, record in read_json_lines(path):
             yield number, _from_json(f"{path}:{number}", record, labelled)
     elif suffix in (".csv", ".tsv"):
-        delimiter = "\t" if suffix == ".tsv" else csv_format.delimiter
+        delimiter = "\t" if suffix == ".tsv" else csv_format.csv_delimiter
         for number, row in read_csv_rows(path, delimiter):
             yield number, _from_csv(f"{path}:{number}", row, csv_format, labelled)
     else:
@@ -204,7 +240,7 @@ def _from_json(where: str, record: dict[str, Any], labelled: bool) -> _Record:
         found = ", ".join(f'"{key}"' for key in record) or "nothing"
         raise DataError(f'{where}: expected the field "doc_token" or "text", found {found}')
     if tokenised:
-        body = TOKEN_SEPARATOR.join(_strings(where, "doc_token", record["doc_token"]))
+        body = TOKEN_SEPARATOR.join(_tokens(where, record["doc_token"]))
     else:
         body = record["text"]
         if not isinstance(body, str):
@@ -239,6 +275,15 @@ def _strings(where: str, name: str, value: Any) -> list[str]:
         kind = other.pop().__name__
         raise DataError(f'{where}: "{name}" must be a list of strings, found {kind} in it')
     return value
+
+
+def _tokens(where: str, value: Any) -> list[str]:
+    tokens = _strings(where, "doc_token", value)
+    if not all(tokens):
+        raise DataError(f'{where}: a token in "doc_token" must not be empty')
+    if any(TOKEN_SEPARATOR in token for token in tokens):
+        raise DataError(f'{where}: a token in "doc_token" must not hold the character U+001F')
+    return tokens
 
 
 def _checked(where: str, body: str, labels: list[str], identity: Any, tokenised: bool) -> _Record:

@@ -1,7 +1,6 @@
 """Documents to integer arrays, by an own word vocabulary or a Hugging Face tokenizer."""
 
 import os
-import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
@@ -12,7 +11,7 @@ from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 
-from crabjax.data.corpus import TOKEN_SEPARATOR, Corpus
+from crabjax.data.corpus import Corpus
 from crabjax.data.files import DataError
 from crabjax.data.pretrained_files import resolve_pretrained
 
@@ -20,7 +19,6 @@ PAD = 0  # of every tokenizer, so that a mask is ``tokens != 0``
 UNK = 1  # of word vocabularies
 WORDS = "words"
 
-_WORD = re.compile(r"\w+(?:['’]\w+)*")  # noqa: RUF001, both apostrophes are in use
 _BATCH = 512  # documents given to a Hugging Face tokenizer at once; bounds its memory
 
 
@@ -70,7 +68,7 @@ class Vocabulary:
     def rows(self, corpus: Corpus, max_tokens: int) -> Iterator[Sequence[int] | np.ndarray]:
         """The first ``max_tokens`` ids of every document; one UNK where it has no words."""
         get = self.ids.get
-        for words in corpus_words(corpus):
+        for words in corpus.words():
             kept = words[:max_tokens]
             ids = np.fromiter(map(get, kept, repeat(UNK)), dtype=np.int32, count=len(kept))
             yield ids if kept else [UNK]
@@ -79,19 +77,10 @@ class Vocabulary:
 def build_vocabulary(corpus: Corpus, min_count: int) -> Vocabulary:
     """The words that occur at least ``min_count`` times, the most frequent first."""
     counts: Counter[str] = Counter()
-    for words in corpus_words(corpus):
+    for words in corpus.words():
         counts.update(words)
     kept = [(-count, word) for word, count in counts.items() if count >= min_count]
     return Vocabulary(tuple(word for _, word in sorted(kept)))
-
-
-def corpus_words(corpus: Corpus) -> Iterator[list[str]]:
-    """The words of each document: its tokens as they are, or its text lower-cased and split."""
-    for document in corpus.documents:
-        if not corpus.tokenised:
-            yield _WORD.findall(document.lower())
-        else:
-            yield document.split(TOKEN_SEPARATOR) if document else []
 
 
 @dataclass(frozen=True)

@@ -26,7 +26,7 @@ from crabjax.data.pretrained_files import resolve_pretrained
 from crabjax.data.sources import SOURCES
 from crabjax.data.synthetic import make_synthetic
 
-_FORMAT = 1  # raise it when the same input would give other arrays, so that old ones are not used
+_FORMAT = 2  # raise it when the same input would give other arrays or notes: old ones go unused
 
 
 @dataclass(frozen=True)
@@ -94,6 +94,8 @@ def find_files(config: DataConfig) -> dict[str, Path]:
     named = {"train": config.train, "test": config.test, "validation": config.validation}
     files = {split: Path(name).expanduser() for split, name in named.items() if name is not None}
     for split, path in files.items():
+        if path.is_dir():
+            raise DataError(f"data.{split}: expected a file, found a folder: {path.absolute()}")
         if not path.is_file():
             raise DataError(
                 f"data.{split}: no such file: {path.absolute()}. {_advice(config, path)}"

@@ -7,7 +7,6 @@ import numpy as np
 
 from crabjax.checks import check_rank
 from crabjax.data.corpus import Corpus
-from crabjax.data.encode import corpus_words
 
 
 @dataclass(frozen=True)
@@ -55,7 +54,7 @@ def describe(corpus: Corpus) -> Statistics:
     labels = corpus.label_matrix(names)  # [N, K]
     counts = labels.sum(axis=0)
     total, seen = 0, set()
-    for words in corpus_words(corpus):
+    for words in corpus.words():
         total += len(words)
         seen.update(words)
     order = sorted(range(len(names)), key=lambda k: (-counts[k], names[k]))

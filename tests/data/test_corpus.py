@@ -106,6 +106,8 @@ def test_bad_json_line_is_named(tmp_path, second_line, message):
         ('{"doc_token": "x", "doc_label": []}', r':1: "doc_token" must be a list .* found str'),
         ('{"doc_token": ["x", null], "doc_label": []}', r":1: .* found NoneType in it"),
         ('{"doc_token": ["x"]}', r':1: expected the field "doc_label"'),
+        ('{"doc_token": ["x", ""], "doc_label": []}', r":1: a token .* must not be empty"),
+        ('{"doc_token": ["a\\u001fb"], "doc_label": []}', r":1: a token .* hold .* U\+001F"),
     ],
 )
 def test_bad_token_line_is_named(tmp_path, line, message):
@@ -138,6 +140,8 @@ def test_duplicate_ids_are_an_error_with_both_lines(tmp_path):
 def test_files_that_cannot_be_read_at_all(tmp_path):
     with pytest.raises(DataError, match=r"nowhere\.jsonl: no such file"):
         read_corpus(tmp_path / "nowhere.jsonl")
+    with pytest.raises(DataError, match="expected a file, found a folder; name a file in it"):
+        read_corpus(tmp_path)
     with pytest.raises(DataError, match="no documents in this file"):
         read_corpus(write(tmp_path, "\n\n"))
     with pytest.raises(DataError, match=r"\.jsonl, \.json, \.csv or \.tsv.*found \"\.txt\""):
@@ -159,13 +163,34 @@ def test_broken_gzip_files_are_named(tmp_path):
 
 @pytest.mark.parametrize(
     "empty",
-    ['{"text": " ", "labels": ["a"]}', '{"doc_token": [], "doc_label": ["a"]}'],
+    [
+        '{"text": " ", "labels": ["a"]}',
+        '{"text": "!!! ...", "labels": ["a"]}',
+        '{"doc_token": [], "doc_label": ["a"]}',
+    ],
 )
 def test_documents_without_words_are_kept_and_counted(tmp_path, empty):
     with pytest.warns(DataWarning, match=r"c\.jsonl: 2 of 2 documents have no words") as caught:
         corpus = read_corpus(write(tmp_path, f"{empty}\n{empty}\n"))
     assert len(corpus) == 2
     assert corpus.notes == (str(caught[0].message),)
+    assert list(corpus.words()) == [[], []]
+
+
+def test_documents_with_any_word_or_token_are_not_counted(tmp_path):
+    lines = ('{"text": "- _ -", "labels": []}', '{"doc_token": ["!", " "], "doc_label": []}')
+    for line in lines:
+        corpus = read_corpus(write(tmp_path, line))
+        assert corpus.notes == ()
+        assert all(corpus.words())
+
+
+@pytest.mark.parametrize("delimiter", ["", ";;", '"', "\n"])
+def test_separators_that_cannot_separate_are_named(delimiter):
+    with pytest.raises(DataError, match=r"csv_delimiter: expected one character, .* found ['\"]"):
+        CsvFormat(csv_delimiter=delimiter)
+    with pytest.raises(DataError, match="label_separator: expected at least one character"):
+        CsvFormat(label_separator="")
 
 
 def test_labels_may_be_missing_where_none_are_asked_for(tmp_path):

@@ -9,7 +9,6 @@ from crabjax.data.corpus import TOKEN_SEPARATOR, Corpus
 from crabjax.data.encode import (
     UNK,
     build_vocabulary,
-    corpus_words,
     encode,
     load_pretrained_tokenizer,
     trim_together,
@@ -33,10 +32,10 @@ def tokens(*documents):
 
 
 def test_text_is_lower_cased_and_split_while_tokens_stay_as_they_are():
-    assert list(corpus_words(texts("Don't stop: NOW, café 3.5"))) == [
+    assert list(texts("Don't stop: NOW, café 3.5").words()) == [
         ["don't", "stop", "now", "café", "3", "5"]
     ]
-    assert list(corpus_words(tokens(["New York", "A"], []))) == [["New York", "A"], []]
+    assert list(tokens(["New York", "A"], []).words()) == [["New York", "A"], []]
 
 
 def test_vocabulary_has_the_frequent_words_most_frequent_first():
@@ -79,6 +78,12 @@ def test_pretrained_ids_have_markers_and_padding_is_never_in_the_middle(pretrain
     np.testing.assert_array_equal(encoded.tokens[0, :5], [101, 7592, 2088, 102, 0])
     np.testing.assert_array_equal((encoded.tokens != 0).sum(axis=1), encoded.lengths)
     assert pretrained.size == 30522
+
+
+@needs_package
+def test_pretrained_keeps_markers_and_punctuation_of_documents_without_words(pretrained):
+    encoded = encode(texts("!!", ""), pretrained, (), max_tokens=5)
+    np.testing.assert_array_equal(encoded.tokens, [[101, 999, 999, 102, 0], [101, 102, 0, 0, 0]])
 
 
 @needs_package

@@ -53,9 +53,33 @@ def test_bad_input_is_one_line_without_traceback(tmp_path):
         (("mimic", "--raw", tmp_path), "https://physionet.org"),
         (("synthetic", "--roots", "0", "--output", tmp_path), "data.synthetic.roots: expected"),
         (("synthetic", "--mean-ir", "1.1", "--output", tmp_path), "synthetic.mean_ir"),
+        (("stats", tmp_path), "expected a file, found a folder"),
+        (("stats", tmp_path / "c.jsonl", "--csv-delimiter", ";;"), "csv_delimiter: expected one"),
+        (("stats", tmp_path / "c.jsonl", "--label-separator", ""), "label_separator: expected"),
     ):
         done = run(*arguments)
         assert done.returncode == 1
         assert done.stderr.startswith("error: ")
         assert done.stderr.count("\n") == 1
         assert message in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("option", "value", "message"),
+    [
+        ("--mean-ir", "nan", "expected a number >= 1, found 'nan'"),
+        ("--mean-ir", "0", "expected a number >= 1, found '0'"),
+        ("--test-mean-ir", "-3", "expected a number >= 1, found '-3'"),
+        ("--seed", "-1", "expected a whole number >= 0, found '-1'"),
+        ("--output", __file__, "expected a folder, found a file"),
+    ],
+)
+def test_options_out_of_range_are_named(synthetic, tmp_path, option, value, message):
+    options = {"--output": tmp_path / "out", "--mean-ir": 5, option: value}
+    done = run(
+        *("resample", "--input", synthetic, "--labels", 6, "--train-size", 200),
+        *("--test-size", 80, *(f"{name}={setting}" for name, setting in options.items())),
+    )
+    assert done.returncode == 2
+    assert f"error: argument {option}: {message}" in done.stderr
+    assert not (tmp_path / "out").exists()
