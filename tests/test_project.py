@@ -1,0 +1,239 @@
+"""A project loses nothing: not by a crash, a wrong file, or two commands at once."""
+
+import json
+import random
+import signal
+import subprocess
+import sys
+import time
+
+import numpy as np
+import pytest
+
+from crabjax.config import from_overrides
+from crabjax.cross_validation import LearningCurve
+from crabjax.data.files import DataError
+from crabjax.labelling import Project, ProjectError
+from crabjax.labelling.exchange import Entry
+from crabjax.labelling.status import hint, status_text
+from crabjax.report import draw_progress
+
+SMALL = from_overrides(["model.kernels=4", "model.embedding=4", "model.widths=2"])
+
+
+@pytest.fixture
+def project(tmp_path):
+    lines = ["id,text", *(f"d{number},words of text {number}" for number in range(40))]
+    (tmp_path / "pool.csv").write_text("\n".join(lines))
+    return Project.create(tmp_path / "labelling", tmp_path / "pool.csv", ["a", "b"], SMALL)
+
+
+def entry(identity, labels, line=2):
+    return Entry(f"in.csv:{line}", identity, labels)
+
+
+def test_a_project_is_read_back_as_it_was_made(project):
+    again = Project.open(project.folder)
+    assert again == project
+    assert again.ids[:2] == ["d0", "d1"]
+    assert again.texts[1] == "words of text 1"
+    assert again.label_names == ("a", "b")
+    assert again.config == SMALL
+    with pytest.raises(ProjectError, match="there is a project already"):
+        Project.create(project.folder, project.folder.parent / "pool.csv", ["a"], SMALL)
+
+
+def test_texts_without_ids_are_numbered(tmp_path):
+    lines = '{"doc_token": ["one", "two"]}\n{"doc_token": ["three"]}\n'
+    (tmp_path / "pool.jsonl").write_text(lines)
+    project = Project.create(tmp_path / "p", tmp_path / "pool.jsonl", ["a"], SMALL)
+    assert (project.ids, project.texts) == (["1", "2"], ["one two", "three"])
+
+
+@pytest.mark.parametrize("names", [["a;b"], ["-"], [" a"], ["a", "a"], [""], ["skipped"]])
+def test_labels_that_files_could_not_carry_are_refused(tmp_path, names):
+    (tmp_path / "pool.csv").write_text("text\nx\n")
+    with pytest.raises(ValueError, match="label"):
+        Project.create(tmp_path / "p", tmp_path / "pool.csv", names, SMALL)
+
+
+def test_a_folder_without_project_is_named(tmp_path):
+    with pytest.raises(ProjectError, match="no labelling project here"):
+        Project.open(tmp_path)
+    with pytest.raises(DataError, match="no such file"):
+        Project.create(tmp_path / "p", tmp_path / "absent.csv", ["a"], SMALL)
+    with pytest.raises(ProjectError):  # a failed init leaves no project behind
+        Project.open(tmp_path / "p")
+
+
+def test_answers_are_kept_and_counted(project):
+    added = project.add([entry("d1", ["a"]), entry("d2", "skipped"), entry("d3", None)])
+    assert added._asdict() == {
+        "labelled": 1, "skipped": 1, "blank": 1, "known": 0, "replaced": 0,
+    }  # fmt: skip
+    assert project.answers() == {"d1": ["a"], "d2": "skipped"}
+    assert project.add([entry("d1", ["a"])]).known == 1
+
+
+def test_the_labels_file_only_grows(project):
+    path = project.folder / "labels.jsonl"
+    contents = [path.read_text()]
+    project.add([entry("d1", ["a"])])
+    contents.append(path.read_text())
+    project.add([entry("d1", ["b"]), entry("d4", [])], replace=True)
+    contents.append(path.read_text())
+    assert contents[2].startswith(contents[1])
+    assert contents[1].startswith(contents[0])
+    assert len(contents[2].splitlines()) == 3
+    assert project.answers() == {"d1": ["b"], "d4": []}
+
+
+@pytest.mark.parametrize(
+    ("bad", "message"),
+    [
+        (entry("d99", ["a"]), r'in\.csv:2: unknown id "d99"'),
+        (entry("d5", ["aa"]), r'in\.csv:2: unknown label "aa"; did you mean "a"'),
+        (entry("d1", ["b"]), r'in\.csv:2: id "d1" was answered "a" before, now "b"; --replace'),
+        (entry("d0", ["b"]), r'in\.csv:2: id "d0" twice, first at in\.csv:1'),
+        (entry("d0", ["a"]), r'in\.csv:2: id "d0" twice, with other labels, first at in\.csv:1'),
+    ],
+)
+def test_one_wrong_row_and_nothing_is_added(project, bad, message):
+    project.add([entry("d1", ["a"])])
+    before = (project.folder / "labels.jsonl").read_bytes()
+    with pytest.raises(ProjectError, match=message) as caught:
+        project.add([entry("d0", ["b"], line=1), bad])
+    assert "nothing was added" in str(caught.value)
+    assert (project.folder / "labels.jsonl").read_bytes() == before
+
+
+def test_all_wrong_rows_are_listed_up_to_ten(project):
+    with pytest.raises(ProjectError) as caught:
+        project.add([entry(f"x{number}", ["a"], number) for number in range(15)])
+    lines = str(caught.value).splitlines()
+    assert len(lines) == 12
+    assert lines[-2:] == ["... and 5 more", "nothing was added"]
+
+
+def test_a_damaged_labels_file_is_named_not_ignored(project):
+    path = project.folder / "labels.jsonl"
+    path.write_text('{"id": "d1", "labels": ["a"]}\n{"id": "d2", "la')
+    with pytest.raises(ProjectError, match=r"labels\.jsonl:2: not an answer"):
+        project.answers()
+
+
+ADD_PAIRS = """
+import sys
+from pathlib import Path
+from crabjax.labelling import Project
+from crabjax.labelling.exchange import Entry
+project = Project.open(Path(sys.argv[1]))
+first, steps = int(sys.argv[2]), int(sys.argv[3])
+print("ready", flush=True)
+for step in range(steps):
+    pair, labels = first + step % 10 * 2, ["ab"[step // 10 % 2]]
+    project.add([Entry("test", f"d{pair + one}", labels) for one in (0, 1)], replace=True)
+    print(f"d{pair} {labels[0]}", flush=True)
+"""
+
+
+def add_pairs(project, first, steps):
+    """A process that adds answers to d0 and d1, d2 and d3, ..., then other answers to the same."""
+    command = [sys.executable, "-c", ADD_PAIRS, str(project.folder), str(first), str(steps)]
+    process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
+    assert process.stdout.readline() == "ready\n"
+    return process
+
+
+def test_a_kill_at_any_moment_loses_no_answer(project):
+    generator = random.Random(0)
+    for _ in range(3):
+        process = add_pairs(project, 0, 10_000)
+        time.sleep(generator.uniform(0.0, 0.3))
+        process.send_signal(signal.SIGKILL)
+        confirmed = dict(line.split() for line in process.communicate()[0].splitlines())
+        answers = project.answers()  # readable, whatever the moment
+        newer = [one for one, label in confirmed.items() if answers[one] != [label]]
+        assert len(newer) <= 1  # added, but killed before it could say so
+        records = (project.folder / "labels.jsonl").read_text().splitlines()
+        assert len(records) % 2 == 0  # a batch is there whole, or not at all
+    assert project.add([entry("d39", ["a"])])  # no lock was left behind
+
+
+def test_two_writers_at_once_lose_nothing(project):
+    writers = [add_pairs(project, 0, 20), add_pairs(project, 20, 20)]
+    for writer in writers:
+        writer.communicate(timeout=60)
+    assert len(project.answers()) == 40
+    assert len((project.folder / "labels.jsonl").read_text().splitlines()) == 80
+
+
+def test_the_learner_gets_all_answers_in_order(project):
+    project.add([entry("d3", ["a"]), entry("d1", "skipped"), entry("d2", [])])
+    learner = project.learner()
+    assert learner.labelled == 2
+    suggestion = learner.ask(project.texts, 40)
+    assert set(range(40)) - set(suggestion.indices.tolist()) == {1, 2, 3}
+
+
+def test_a_kept_learner_is_used_only_for_the_same_answers(project):
+    project.add([entry("d3", ["a"])])
+    learner = project.learner()
+    learner._params = {"mark": np.zeros(1, np.float32)}
+    project.keep(learner)
+    assert project.learner()._params is not None
+    project.add([entry("d4", ["b"])])
+    assert project.learner()._params is None
+    (project.folder / "model" / "learner.json").write_text("damaged")
+    assert project.learner().labelled == 2
+
+
+def test_people_have_the_last_word(project):
+    project.add([entry("d0", ["b"]), entry("d1", "skipped"), entry("d2", [])])
+    labels, sources = project.decide(np.tile([0.9, 0.1], (40, 1)))
+    assert labels[:4] == [["b"], ["a"], [], ["a"]]
+    assert sources[:4] == ["person", "model", "person", "model"]
+
+
+CURVE = LearningCurve([25, 50], [0.5, 0.6], [0.4, 0.5], [0.02, 0.02], [0.7, 0.3], 0.1, 0.02)
+
+
+@pytest.mark.parametrize(
+    ("gain", "error", "expected"),
+    [
+        (0.1, 0.02, "more labels still help"),
+        (0.1, 0.08, "not clear yet"),
+        (0.0, 0.005, "stopped helping"),
+        (0.0, 0.05, "not clear yet"),
+        (-0.01, 0.01, "stopped helping"),
+        (float("nan"), float("nan"), "too few labels to tell"),
+    ],
+)
+def test_the_hint_follows_the_last_doubling(gain, error, expected):
+    assert expected in hint(CURVE._replace(gain=gain, gain_error=error))
+
+
+def test_status_counts_without_labels_enough_for_scores(project):
+    project.add([entry("d0", ["b"]), entry("d1", "skipped"), entry("d2", ["a", "b"])])
+    text = status_text(project)
+    assert "40 documents, 2 labelled (5%), 1 skipped, 37 without an answer" in text
+    assert ["b", "2"] in [line.split() for line in text.splitlines()]
+    assert "too few labels to estimate" in text
+
+
+def test_status_uses_the_kept_estimate_only_for_the_same_answers(project):
+    project.add([entry("d0", ["b"])])
+    kept = {"answers": project.learner().fingerprint(), "curve": CURVE._asdict()}
+    (project.folder / "estimate.json").write_text(json.dumps(kept))
+    text = status_text(project)
+    assert "0.600 ±0.020" in text
+    assert "more labels still help" in text
+    assert (project.folder / "progress.png").stat().st_size > 10_000
+    project.add([entry("d1", ["b"])])
+    assert "too few labels to estimate" in status_text(project)
+
+
+def test_a_picture_of_many_long_labels(tmp_path):
+    counts = {f"a rather long name of a label, number {number}": number for number in range(60)}
+    draw_progress(CURVE, counts, tmp_path / "many.png")
+    assert (tmp_path / "many.png").stat().st_size > 10_000
