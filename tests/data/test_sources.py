@@ -213,6 +213,29 @@ def test_eurlex(tmp_path):
         run(eurlex, tmp_path, tmp_path / "out", 1, 1)
 
 
+def test_eurlex_needs_its_development_file_and_prefers_a_plain_one(tmp_path):
+    for name in ("train", "test"):
+        (tmp_path / f"{name}.jsonl").write_text(lines(law(1, ["100147"], en="Trade")))
+    with pytest.raises(DataError, match=r"no dev\.jsonl or dev\.jsonl\.gz here.*zenodo"):
+        run(eurlex, tmp_path, tmp_path / "out", 1, 1)
+    assert not (tmp_path / "out").exists()
+    packed = lines(law(2, ["100147"], en="Packed")).encode()
+    (tmp_path / "dev.jsonl.gz").write_bytes(gzip.compress(packed))
+    assert list(run(eurlex, tmp_path, tmp_path / "out", 1, 1)[1]["validation"].texts()) == [
+        "Packed"
+    ]
+    (tmp_path / "dev.jsonl").write_text(lines(law(2, ["100147"], en="Plain")))
+    assert list(run(eurlex, tmp_path, tmp_path / "out", 1, 1)[1]["validation"].texts()) == ["Plain"]
+
+
+@pytest.mark.parametrize("concepts", ["100147", ["100147", 3], {"100147": 1}])
+def test_eurlex_concepts_must_be_a_list_of_strings(tmp_path, concepts):
+    for name in ("train", "test", "dev"):
+        (tmp_path / f"{name}.jsonl").write_text(lines(law(1, concepts, en="Trade")))
+    with pytest.raises(DataError, match=r'train\.jsonl:1: "level_1" must be a list of strings'):
+        run(eurlex, tmp_path, tmp_path / "out", 1, 1)
+
+
 NOTES_HEADER = (
     '"ROW_ID","SUBJECT_ID","HADM_ID","CHARTDATE","CHARTTIME","STORETIME","CATEGORY",'
     '"DESCRIPTION","CGID","ISERROR","TEXT"\n'

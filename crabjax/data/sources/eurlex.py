@@ -26,15 +26,13 @@ ABOUT = About(
 def prepare(
     raw: Path, output: Path, train_size: int, test_size: int, seed: int, progress: bool = True
 ) -> Prepared:
-    """Writes the published splits, or a random part of each where smaller sizes are asked for.
+    """Writes the published splits, or a random part of train and test where less is asked for.
 
-    The published development file, where it is there, becomes ``validation.jsonl``.
+    The published development file becomes ``validation.jsonl``, whole.
     """
-    paths = {name: find_raw(raw, f"{name}.jsonl", ABOUT) for name in ("train", "test")}
+    raw_names = {"train": "train.jsonl", "test": "test.jsonl", "validation": "dev.jsonl"}
+    paths = {name: find_raw(raw, raw_name, ABOUT) for name, raw_name in raw_names.items()}
     sizes = {"train": train_size, "test": test_size}
-    for path in (raw / "dev.jsonl", raw / "dev.jsonl.gz"):
-        if path.is_file():
-            paths["validation"] = path
     written, omitted = {}, Omitted()
     for name, path in paths.items():
         total = sum(1 for _ in read_documents(path, omitted, progress))
@@ -55,11 +53,15 @@ def read_documents(path: Path, omitted: Omitted, progress: bool = False) -> Iter
                 f'{where}: expected "text" by language and "eurovoc_concepts" by level, '
                 f"found {found}"
             )
-        labels = concepts.get("level_1")
+        labels, text = concepts.get("level_1"), texts.get("en")
         if not labels:
             omitted.add("no level-1 concept", where)
-        elif not texts.get("en"):
+        elif not text:
             omitted.add("no English text", where)
+        elif not isinstance(labels, list) or not all(isinstance(one, str) for one in labels):
+            raise DataError(f'{where}: "level_1" must be a list of strings, found {labels!r}')
+        elif not isinstance(text, str):
+            raise DataError(f'{where}: the "en" text must be a string, found {text!r}')
         else:
             identity = str(record.get("celex_id", f"{path.name}:{number}"))
-            yield Document(identity, texts["en"], tuple(sorted(map(str, labels))))
+            yield Document(identity, text, tuple(sorted(labels)))
