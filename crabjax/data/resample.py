@@ -48,6 +48,8 @@ def resample(
       DataError: if there are too few documents, or the target cannot be met within 2%, with
         the nearest MeanIR that was found.
     """
+    if not 1 <= target < np.inf:
+        raise DataError(f"{corpus.split}: expected a MeanIR of at least 1, found {target:g}")
     labels = corpus.label_matrix(label_names)  # [N, K]
     usable = np.flatnonzero(labels.any(axis=1))
     if len(usable) < size:
@@ -57,27 +59,14 @@ def resample(
         )
     random = np.random.default_rng(seed)
     usable = random.permutation(usable)
-    rows = labels[usable].astype(np.int64)
-    wanted = target_counts(rows.sum(axis=0), size, len(usable), target)
-
-    def shape_error(counts: np.ndarray) -> np.ndarray:
-        return np.square(np.log(np.maximum(counts, 0.5) / wanted)).sum(axis=-1)
-
-    def target_error(counts: np.ndarray) -> np.ndarray:
-        floored = np.maximum(counts, 1)
-        found = np.mean(floored.max(axis=-1, keepdims=True) / floored, axis=-1)
-        return np.abs(np.log(found / target)) + 1e3 * (counts < RAREST).any(axis=-1)
-
-    order = _exchange(rows, np.arange(len(usable)), size, shape_error, random)
-    order = _exchange(rows, order, size, target_error, random)
-    found = count_mean_ir(rows[order[:size]].sum(axis=0))
+    chosen = usable[_search(labels[usable].astype(np.int64), size, target, random)]
+    found = count_mean_ir(labels[chosen].sum(axis=0))
     if abs(found / target - 1) > TOLERANCE:
         raise DataError(
             f"{corpus.split}: {size} of {len(usable)} documents cannot have MeanIR {target:g}; the "
             f"nearest found is {found:.2f}. Ask for that, or for fewer documents"
         )
-    chosen = np.sort(usable[order[:size]])
-    return Resampled(corpus.select(chosen.tolist(), label_names), found)
+    return Resampled(corpus.select(np.sort(chosen).tolist(), label_names), found)
 
 
 def target_counts(counts: np.ndarray, size: int, total: int, target: float) -> np.ndarray:
@@ -91,6 +80,25 @@ def target_counts(counts: np.ndarray, size: int, total: int, target: float) -> n
         low, high = (power, high) if np.mean(ratios**power) < target else (low, power)
     shares = ratios**-power
     return np.maximum(shares * counts.sum() * size / total / shares.sum(), RAREST)
+
+
+def _search(rows: np.ndarray, size: int, target: float, random) -> np.ndarray:
+    """Positions of ``size`` of the label rows [N, K], as near the target as exchanges bring them.
+
+    The first ones are the random draw to start from, so rows come in random order.
+    """
+    wanted = target_counts(rows.sum(axis=0), size, len(rows), target)
+
+    def shape_error(counts: np.ndarray) -> np.ndarray:
+        return np.square(np.log(np.maximum(counts, 0.5) / wanted)).sum(axis=-1)
+
+    def target_error(counts: np.ndarray) -> np.ndarray:
+        floored = np.maximum(counts, 1)
+        found = np.mean(floored.max(axis=-1, keepdims=True) / floored, axis=-1)
+        return np.abs(np.log(found / target)) + 1e3 * (counts < RAREST).any(axis=-1)
+
+    order = _exchange(rows, np.arange(len(rows)), size, shape_error, random)
+    return _exchange(rows, order, size, target_error, random)[:size]
 
 
 def _exchange(rows: np.ndarray, order: np.ndarray, size: int, error, random) -> np.ndarray:

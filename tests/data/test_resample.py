@@ -49,5 +49,8 @@ def test_impossible_targets_say_what_is_possible(corpus):
         resample(corpus, names, 2500, 1.0, seed=0)
     with pytest.raises(DataError, match=r"cannot have MeanIR 5000; the nearest found is \d+"):
         resample(corpus, names, 400, 5000.0, seed=0)
+    for target in (float("nan"), 0.0, -3.0, float("inf")):
+        with pytest.raises(DataError, match="expected a MeanIR of at least 1, found"):
+            resample(corpus, names, 400, target, seed=0)
     with pytest.raises(DataError, match="4000 documents asked for, found"):
         resample(corpus, names, 4000, 6.0, seed=0)
