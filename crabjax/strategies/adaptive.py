@@ -24,7 +24,7 @@ def adaptive(key: jax.Array, pool: Pool, query_size: int, config: StrategyConfig
     Li and Guo (IJCAI 2013). Adaptations: the ensemble's mean logits are the decision values; the
     classifier refitted for each candidate is a ridge regression (penalty 1) from frozen features
     to labels -1/+1, so that one candidate is a rank-one change of the fit and none is refitted
-    from the start; the error is the hinge, never below 0; a batch takes the smallest errors.
+    from the start; a batch takes the smallest errors.
     """
     del config
     generator = host_generator(key)
@@ -129,13 +129,18 @@ def _padded(rows: np.ndarray) -> np.ndarray:
 def _summed_errors(
     outputs: jax.Array, influence: jax.Array, residuals: jax.Array, in_pool: jax.Array
 ) -> jax.Array:
-    """[N, K], [X, N], [X, K], [N] -> [X]."""
+    """[N, K], [X, N], [X, K], [N] -> [X].
+
+    A document adds max over its positive outputs g of 1 - g, and max over the others of 1 + g;
+    a side without any adds 0, while one where all outputs exceed the margin lowers the error.
+    """
 
     def one_candidate(candidate: tuple[jax.Array, jax.Array]) -> jax.Array:
         change, residual = candidate
         moved = outputs + change[:, None] * residual[None, :]  # [N, K]
-        positive = jnp.where(moved > 0, 1.0 - moved, 0.0).max(axis=1)
-        negative = jnp.where(moved > 0, 0.0, 1.0 + moved).max(axis=1)
-        return jnp.vdot(in_pool, jnp.maximum(positive, 0.0) + jnp.maximum(negative, 0.0))
+        positive = jnp.where(moved > 0, 1.0 - moved, -jnp.inf).max(axis=1)
+        negative = jnp.where(moved > 0, -jnp.inf, 1.0 + moved).max(axis=1)
+        sides = jnp.stack([positive, negative])  # [2, N]
+        return jnp.vdot(in_pool, jnp.where(jnp.isneginf(sides), 0.0, sides).sum(axis=0))
 
     return jax.lax.map(one_candidate, (influence, residuals))

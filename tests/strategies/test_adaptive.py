@@ -32,8 +32,8 @@ def slow_errors(features, labelled, labels, documents, predicted, unlabelled):
         error = 0.0
         for outputs in features[unlabelled] @ weights:
             positive, negative = outputs[outputs > 0], outputs[outputs <= 0]
-            error += max(0.0, *(1.0 - positive)) if len(positive) else 0.0
-            error += max(0.0, *(1.0 + negative)) if len(negative) else 0.0
+            error += max(1.0 - positive) if len(positive) else 0.0
+            error += max(1.0 + negative) if len(negative) else 0.0
         errors.append(error)
     return errors
 
