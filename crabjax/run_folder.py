@@ -128,18 +128,21 @@ class RunFolder:
 
 @contextmanager
 def _logged(path: Path) -> Iterator[None]:
-    """Sends what the package logs to a file."""
-    logger, handler = logging.getLogger("crabjax"), logging.FileHandler(path, encoding="utf-8")
-    handler.setFormatter(logging.Formatter("%(asctime)s %(levelname)s %(message)s"))
-    level = logger.level
-    logger.addHandler(handler)
+    """Sends what the package logs to a file, and warnings to the terminal as well."""
+    logger, terminal = logging.getLogger("crabjax"), logging.StreamHandler()
+    terminal.setLevel(logging.WARNING)
+    file = logging.FileHandler(path, encoding="utf-8")
+    file.setFormatter(logging.Formatter("%(asctime)s %(levelname)s %(message)s"))
+    before = logger.level, logger.propagate
     logger.setLevel(logging.INFO)
+    logger.propagate = False  # a library's root handler would print the table twice
+    logger.handlers += [file, terminal]
     try:
         yield
     finally:
-        logger.setLevel(level)
-        logger.removeHandler(handler)
-        handler.close()
+        logger.level, logger.propagate = before
+        logger.handlers = [one for one in logger.handlers if one not in (file, terminal)]
+        file.close()
 
 
 def _description(config: Config) -> dict[str, Any]:
