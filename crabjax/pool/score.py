@@ -5,7 +5,6 @@ anchors are padded to the most there can be: only values change between rounds.
 """
 
 import math
-from collections.abc import Iterator
 from typing import NamedTuple
 
 import numpy as np
@@ -13,8 +12,6 @@ from scipy.special import expit
 
 from crabjax.scoring.beta import BetaRule
 from crabjax.scoring.elr import expected_loss_reduction
-
-_BLOCK_SIZE = 2048  # candidates turned into probabilities at once: bounds memory
 
 
 class Anchors(NamedTuple):
@@ -44,14 +41,14 @@ def draw_anchors(
     return Anchors(probabilities, count)
 
 
-def gain_blocks(
+def pool_gains(
     logits: np.ndarray,
     candidates: np.ndarray,
     anchors: Anchors,
     rule: BetaRule,
     label_weights: np.ndarray | None = None,
-) -> Iterator[np.ndarray]:
-    """Yields the rows of S for the candidates in order, float32 [block, P].
+) -> np.ndarray:
+    """The rows of S for the candidates in order, float32 [X, P].
 
     Args:
       logits: float32 [E, N, K] of all training documents.
@@ -60,23 +57,6 @@ def gain_blocks(
       rule: the scoring rule.
       label_weights: float [K], ones if None.
     """
-    for start in range(0, len(candidates), _BLOCK_SIZE):
-        block = expit(logits[:, candidates[start : start + _BLOCK_SIZE]])  # [E, block, K]
-        gains = expected_loss_reduction(block, anchors.probabilities, rule, label_weights)
-        yield np.asarray(gains)[:, : anchors.count]
-
-
-def pool_gains(
-    logits: np.ndarray,
-    candidates: np.ndarray,
-    anchors: Anchors,
-    rule: BetaRule,
-    label_weights: np.ndarray | None = None,
-) -> np.ndarray:
-    """All of :func:`gain_blocks` in one array, float32 [X, P]."""
-    gains = np.empty((len(candidates), anchors.count), dtype=np.float32)
-    start = 0
-    for block in gain_blocks(logits, candidates, anchors, rule, label_weights):
-        gains[start : start + len(block)] = block
-        start += len(block)
-    return gains
+    probabilities = expit(logits[:, candidates])  # [E, X, K]
+    gains = expected_loss_reduction(probabilities, anchors.probabilities, rule, label_weights)
+    return np.asarray(gains)[:, : anchors.count]

@@ -5,10 +5,12 @@ import numpy as np
 
 from crabjax.config import StrategyConfig
 from crabjax.pool.randomness import host_generator
-from crabjax.pool.score import draw_anchors, gain_blocks
+from crabjax.pool.score import draw_anchors, pool_gains
 from crabjax.pool.select import largest
 from crabjax.scoring.beta import BetaRule
 from crabjax.strategies.base import Pool, Selection, register
+
+_BLOCK_SIZE = 2048  # documents whose gains on all anchors are held at once
 
 
 @register("epig")
@@ -21,7 +23,8 @@ def epig(key: jax.Array, pool: Pool, query_size: int, config: StrategyConfig) ->
     """
     generator = host_generator(key)
     anchors = draw_anchors(pool.logits, pool.unlabelled, config.anchor_fraction, generator)
-    blocks = gain_blocks(pool.logits, pool.unlabelled, anchors, BetaRule(0.0, 0.0))
-    scores = np.concatenate([block.mean(axis=1) for block in blocks])
+    blocks = np.split(pool.unlabelled, range(_BLOCK_SIZE, len(pool.unlabelled), _BLOCK_SIZE))
+    gains = (pool_gains(pool.logits, block, anchors, BetaRule(0.0, 0.0)) for block in blocks)
+    scores = np.concatenate([block.mean(axis=1) for block in gains])
     best = largest(scores, query_size, generator)
     return Selection(pool.unlabelled[best], {}, scores[best])

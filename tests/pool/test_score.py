@@ -5,7 +5,6 @@ import numpy as np
 import pytest
 from scipy.special import expit
 
-from crabjax.pool import score
 from crabjax.pool.randomness import draw_up_to, host_generator
 from crabjax.pool.score import draw_anchors, pool_gains
 from crabjax.scoring.beta import BetaRule
@@ -37,7 +36,7 @@ def test_a_small_pool_still_has_an_anchor(logits):
     assert anchors.count == 1
 
 
-def test_gains_do_not_depend_on_blocks_or_padding(logits, monkeypatch):
+def test_gains_do_not_depend_on_padding(logits):
     anchors = draw_anchors(logits, np.arange(25), 0.2, np.random.default_rng(1))
     assert anchors.count < anchors.probabilities.shape[1]
     candidates = np.array([3, 5, 8, 13, 21, 34, 35])
@@ -45,7 +44,6 @@ def test_gains_do_not_depend_on_blocks_or_padding(logits, monkeypatch):
     direct = expected_loss_reduction(
         expit(logits[:, candidates]), anchors.probabilities[:, : anchors.count], RULE, weights
     )
-    monkeypatch.setattr(score, "_BLOCK_SIZE", 3)
     found = pool_gains(logits, candidates, anchors, RULE, weights)
     assert found.shape == (7, anchors.count)
     np.testing.assert_allclose(found, direct, rtol=1e-5, atol=1e-7)
