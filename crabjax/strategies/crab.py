@@ -1,5 +1,7 @@
 """CRAB: correlation-aware active learning with beta scoring rules."""
 
+from collections.abc import Callable
+
 import jax
 import numpy as np
 
@@ -7,7 +9,7 @@ from crabjax.config import StrategyConfig
 from crabjax.pool.decay import decay_factor
 from crabjax.pool.kmeans import kmeans_picks
 from crabjax.pool.randomness import draw_up_to, host_generator
-from crabjax.pool.refine import SOURCES, Draw, pool_counts, pool_traits, refine_pool
+from crabjax.pool.refine import SOURCES, Draw, pool_traits, refine_pool
 from crabjax.pool.score import draw_anchors, pool_gains
 from crabjax.pool.select import normalised, select_diverse
 from crabjax.scoring.beta import BetaRule
@@ -19,6 +21,9 @@ from crabjax.scoring.correlation import (
 from crabjax.strategies.base import Pool, Selection, register
 from crabjax.strategies.common import mean_probabilities, revealed_correlation
 
+Rows = Callable[[np.ndarray], np.ndarray]
+"""From documents [X] to their rows of S, [X, P]."""
+
 
 @register("crab")
 def crab(key: jax.Array, pool: Pool, query_size: int, config: StrategyConfig) -> Selection:
@@ -27,8 +32,7 @@ def crab(key: jax.Array, pool: Pool, query_size: int, config: StrategyConfig) ->
     Qi, Lu, Yang, Enticott and Du (UAI 2025), METHOD sections 2 to 7.
 
     Returns:
-      The selection; its info holds ``candidates`` (how many came from each source),
-      ``hard_left`` and ``negative_left`` (in U before the query).
+      The selection; its info holds ``candidates``: how many came from each source.
     """
     generator = host_generator(key)
     correlation = revealed_correlation(pool)
@@ -41,7 +45,9 @@ def crab(key: jax.Array, pool: Pool, query_size: int, config: StrategyConfig) ->
     decay = decay_factor(pool.round, pool.rounds, config.decay, config.decay_power)
     draw = random_draw
     if config.draw == "kmeans":
-        draw = _kmeans_draw(pool.unlabelled, gains_of(pool.unlabelled), generator)
+        gains = gains_of(pool.unlabelled)
+        gains_of = _looked_up(pool.unlabelled, gains)
+        draw = _kmeans_draw(_looked_up(pool.unlabelled, normalised(gains)), generator)
     candidates = refine_pool(
         traits,
         pool.unlabelled,
@@ -53,15 +59,15 @@ def crab(key: jax.Array, pool: Pool, query_size: int, config: StrategyConfig) ->
     )
     gains = gains_of(candidates.documents)
     picks = select_diverse(gains, query_size, config.keep_fraction, generator)
-    info = {"candidates": candidates.per_source(), **pool_counts(traits)}
+    info = {"candidates": candidates.per_source()}
     sources = [SOURCES[source] for source in candidates.sources[picks]]
     return Selection(candidates.documents[picks], info, gains[picks].mean(axis=1), sources)
 
 
 def _scorer(
     pool: Pool, correlation: Correlation, config: StrategyConfig, generator: np.random.Generator
-):
-    """A function from documents [X] to their gains [X, P] on one draw of anchors."""
+) -> Rows:
+    """Gains on one draw of anchors."""
     anchors = draw_anchors(pool.logits, pool.unlabelled, config.anchor_fraction, generator)
     rule = BetaRule(config.alpha, config.beta)
     weights = None
@@ -71,12 +77,15 @@ def _scorer(
     return lambda documents: pool_gains(pool.logits, documents, anchors, rule, weights)
 
 
-def _kmeans_draw(unlabelled: np.ndarray, gains: np.ndarray, generator: np.random.Generator) -> Draw:
+def _looked_up(unlabelled: np.ndarray, rows: np.ndarray) -> Rows:
+    """Of rows [u, P] that are known for all unlabelled documents [u], which are sorted."""
+    return lambda documents: rows[np.searchsorted(unlabelled, documents)]
+
+
+def _kmeans_draw(embeddings_of: Rows, generator: np.random.Generator) -> Draw:
     """Draws the documents nearest the centres of their gain vectors: the paper's ablation."""
-    embeddings = normalised(gains)  # [u, P]
 
     def draw(documents: np.ndarray, count: int) -> np.ndarray:
-        rows = np.searchsorted(unlabelled, documents)
-        return documents[kmeans_picks(embeddings[rows], count, generator)]
+        return documents[kmeans_picks(embeddings_of(documents), count, generator)]
 
     return draw

@@ -5,6 +5,9 @@ import numpy as np
 import pytest
 
 from crabjax.config import StrategyConfig
+from crabjax.pool.score import pool_gains
+from crabjax.scoring.beta import BetaRule
+from crabjax.scoring.elr import expected_loss_reduction
 from crabjax.strategies import Pool, get_strategy
 from crabjax.strategies.common import documents_left
 
@@ -31,14 +34,17 @@ def query(pool: Pool, config: StrategyConfig = CONFIG, name: str = "crab", seed:
     return get_strategy(name)(jax.random.key(seed), pool, 10, config)
 
 
-def test_info_counts_candidates_and_what_is_left():
-    pool = pool_of()
-    info = query(pool).info
-    mean = (1 / (1 + np.exp(-pool.logits))).mean(axis=0)[pool.unlabelled]
+def test_info_counts_candidates_by_source():
+    info = query(pool_of()).info
+    assert list(info) == ["candidates"]
     assert tuple(info["candidates"]) == ("label_wise", "negative", "hard", "fill")
-    assert info["hard_left"] == int((mean <= 0.5).all(axis=1).sum()) > 8
     assert info["candidates"]["hard"] == 8
-    assert documents_left(pool, CONFIG) == {k: info[k] for k in ("hard_left", "negative_left")}
+
+
+def test_hard_documents_left_are_those_without_a_predicted_label():
+    pool = pool_of()
+    mean = (1 / (1 + np.exp(-pool.logits))).mean(axis=0)[pool.unlabelled]
+    assert documents_left(pool, CONFIG)["hard_left"] == (mean <= 0.5).all(axis=1).sum() > 8
 
 
 def test_hard_documents_decay_over_rounds():
@@ -71,6 +77,27 @@ def test_refined_drawing_by_kmeans_draws_as_many():
     )
     assert by_kmeans["hard"] == by_chance["hard"] == 8
     assert by_kmeans["fill"] == 0
+
+
+def test_every_document_is_scored_once_whatever_the_drawing(monkeypatch):
+    scored = []
+
+    def recorded(logits, candidates, *rest):
+        scored.append(candidates)
+        return pool_gains(logits, candidates, *rest)
+
+    monkeypatch.setattr("crabjax.strategies.crab.pool_gains", recorded)
+    pool = pool_of()
+    config = dataclasses.replace(CONFIG, draw="kmeans", anchor_fraction=1.0, attention=False)
+    selection = query(pool, config)
+    assert selection.scores is not None
+    assert len(scored) == 1
+    np.testing.assert_array_equal(scored[0], pool.unlabelled)
+    members = 1 / (1 + np.exp(-pool.logits))
+    gains = expected_loss_reduction(
+        members[:, selection.indices], members[:, pool.unlabelled], BetaRule()
+    )
+    np.testing.assert_allclose(selection.scores, np.mean(gains, axis=1), rtol=1e-4)
 
 
 @pytest.mark.parametrize("name", ["crab", "besra", "epig", "audi", "adaptive", "entropy", "bald"])
