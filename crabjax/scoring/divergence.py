@@ -8,9 +8,11 @@ powers, and the curvature of a power, relative to that at m, depends on the rati
 
     R_s(r) = int_0^1 (1-u) (1 + u (r-1))^(s-2) du,      (s+1) R_{s+1} = (s-1) r R_s + 1.
 
-For 1 <= s < 2 this is a Stieltjes function: a mixture of 1 / (r + pole) with positive weights. So
-is its best rational approximation, whose numerator and denominator have positive coefficients
-only: evaluating it in float32 loses nothing, and takes neither a power nor a logarithm.
+For 1 <= s < 2 this is a Stieltjes function, a mixture of 1 / (r + pole) with positive weights, and
+a few poles and a constant approximate it on [0, E]. Over a common denominator that is a quotient of
+polynomials with positive coefficients, but for the numerator's highest where the constant comes out
+just below 0 (s near 1, dozens of members); its term is then small beside the others. Evaluating the
+quotient in float32 loses nothing, and takes neither a power nor a logarithm.
 """
 
 import functools
@@ -19,13 +21,14 @@ from typing import NamedTuple
 
 import jax
 import numpy as np
-from scipy.optimize import least_squares
-from scipy.special import hyp2f1
 
 from crabjax.scoring.beta import BetaRule, evaluate_polynomial, is_short_binomial
 
 _TOLERANCE = 2e-6  # largest relative error of a fit
 _MOST_POLES = 20
+_MOST_MEMBERS = 1000  # the grid of a fit for more is too long for its equations to be solved
+
+Polynomials = tuple[tuple[float, ...], tuple[float, ...]]
 
 
 class Side(NamedTuple):
@@ -35,8 +38,18 @@ class Side(NamedTuple):
     flipped: bool
 
 
-def rational_sides(rule: BetaRule) -> tuple[Side, ...]:
-    """Rules with an integer beta that add up to ``rule``; empty if there are none."""
+def rational_sides(rule: BetaRule, members: int) -> tuple[Side, ...]:
+    """Rules with an integer beta that add up to ``rule``; empty if there are none.
+
+    Empty too where no quotient is accurate enough for so many members.
+    """
+    sides = _sides(rule)
+    orders = [_fitted_order(side.rule)[0] for side in sides]
+    fits = [rational_coefficients(order, members) for order in orders]
+    return () if None in fits else sides
+
+
+def _sides(rule: BetaRule) -> tuple[Side, ...]:
     if is_short_binomial(rule.beta):
         return (Side(rule, False),)
     if is_short_binomial(rule.alpha):
@@ -54,15 +67,16 @@ def relative_curvature(
     Args:
       ratio: q/m, [C, P], between 0 and ``members``: no mean of E members can grow further.
       mean: m, [1, P].
-      rule: with a small integer beta.
+      rule: of a side that :func:`rational_sides` gave.
       members: E.
 
     Returns:
       ``sum_j binom(beta-1, j) (-m)^j R_{1+alpha+j}(r)``, [C, P].
     """
-    raises = max(math.ceil(rule.alpha) - 1, 0)
-    order = 1 + rule.alpha - raises  # in [1, 2]
-    numerator, denominator = rational_coefficients(order, members)
+    order, raises = _fitted_order(rule)
+    coefficients = rational_coefficients(order, members)
+    assert coefficients is not None
+    numerator, denominator = coefficients
     part = evaluate_polynomial(ratio, numerator)
     if len(denominator) > 1:
         part = part / evaluate_polynomial(ratio, denominator)
@@ -75,22 +89,31 @@ def relative_curvature(
     return total
 
 
+def _fitted_order(rule: BetaRule) -> tuple[float, int]:
+    """The order in [1, 2] whose R is fitted, and how often it is raised to get 1 + alpha."""
+    raises = max(math.ceil(rule.alpha) - 1, 0)
+    return 1 + rule.alpha - raises, raises
+
+
 def _raise_order(part: jax.Array, order: float, ratio: jax.Array) -> jax.Array:
     """R_{s+1} from R_s."""
     return ratio * part * ((order - 1) / (order + 1)) + 1 / (order + 1)
 
 
 @functools.lru_cache(maxsize=64)
-def rational_coefficients(
-    order: float, members: int
-) -> tuple[tuple[float, ...], tuple[float, ...]]:
+def rational_coefficients(order: float, members: int) -> Polynomials | None:
     """Numerator and denominator of R_order on [0, members], lowest power first.
 
     Poles are placed by least squares, from a start that crowds them towards the singularity at
-    0, with as many as the tolerance needs: 8 for the default rule and five members.
+    0, with as many as the tolerance needs: 8 for the default rule and five members. None if no
+    fit reaches the tolerance.
     """
     if order == 2:
         return (0.5,), (1.0,)
+    if members > _MOST_MEMBERS:
+        return None
+    from scipy.optimize import least_squares
+
     grid = max(members, 2) * np.linspace(0, 1, 400) ** 6
     exact = _exact_curvature(order, grid)
     for count in range(2, _MOST_POLES + 1):
@@ -98,12 +121,13 @@ def rational_coefficients(
         error = lambda log_poles: (_weights(log_poles, grid, exact)[1] / exact - 1) / _TOLERANCE
         log_poles = least_squares(error, start, max_nfev=40).x
         if np.abs(error(log_poles)).max() <= 1:
-            break
-    weights = _weights(log_poles, grid, exact)[0]
-    return _as_polynomials(weights, np.exp(log_poles))
+            return _as_polynomials(_weights(log_poles, grid, exact)[0], np.exp(log_poles))
+    return None
 
 
 def _exact_curvature(order: float, ratio: np.ndarray) -> np.ndarray:
+    from scipy.special import hyp2f1
+
     return hyp2f1(2 - order, 1, 3, 1 - ratio) / 2
 
 
@@ -116,9 +140,7 @@ def _weights(
     return weights, basis @ weights
 
 
-def _as_polynomials(
-    weights: np.ndarray, poles: np.ndarray
-) -> tuple[tuple[float, ...], tuple[float, ...]]:
+def _as_polynomials(weights: np.ndarray, poles: np.ndarray) -> Polynomials:
     """``weights[0] + sum_i weights[i+1] / (r + poles[i])`` over its common denominator."""
     denominator = np.poly(-poles)
     numerator = weights[0] * denominator

@@ -130,7 +130,7 @@ def _label_gain(candidate: jax.Array, anchor: jax.Array, rule: BetaRule) -> jax.
     # A label that is certain has one outcome, which teaches nothing: no member gains influence.
     influence = _divide(candidate - one[None], variance[None])  # [E, C]
     one, zero, variance = one[:, None], zero[:, None], variance[:, None]
-    if candidate.dtype == jnp.float64 or not (sides := rational_sides(rule)):
+    if candidate.dtype == jnp.float64 or not (sides := rational_sides(rule, len(anchor))):
         return _gain_by_difference(influence, one, zero, anchor, rule)
     gain = jnp.zeros((candidate.shape[1], anchor.shape[1]), candidate.dtype)
     for side in sides:
