@@ -14,6 +14,8 @@ import jax
 import jax.numpy as jnp
 from jax import lax
 
+from crabjax.models.members import with_member_axis
+
 TILE = 512  # words multiplied with the kernels at a time
 BLOCK = 32  # windows in a block
 CHUNK = 32  # blocks visited at a time
@@ -54,27 +56,7 @@ max_convolution.defvjp(_forward, _backward)
 
 @functools.cache
 def _members(function, widths):
-    """One member's view of ``function(widths, ...)``, which takes and gives a leading axis M.
-
-    vmap reaches the function whole, so it can visit one member after another: each has loops of
-    its own length, where vmap would run all as often as the longest needs, with a select around
-    their state.
-    """
-
-    @jax.custom_batching.custom_vmap
-    def one(*arguments):
-        return jax.tree.map(lambda a: a[0], function(widths, *(a[None] for a in arguments)))
-
-    @one.def_vmap
-    def many(axis_size, batched, *arguments):
-        whole = [
-            a if own else jnp.broadcast_to(a, (axis_size, *a.shape))
-            for a, own in zip(arguments, batched)
-        ]
-        results = function(widths, *whole)
-        return results, jax.tree.map(lambda _: True, results)
-
-    return one
+    return with_member_axis(functools.partial(function, widths))
 
 
 def _responses(widths, table, kernel, tokens):

@@ -6,67 +6,85 @@ from flax import nnx
 
 from crabjax.config import ModelConfig
 from crabjax.models.base import Classifier, Dense, dropout, uniform
+from crabjax.models.gru import CHUNK, GRU, run_gru
 
 EMBEDDING_BOUND = 0.25
+GROUP = 25  # documents
 
 
 class TextRNN(Classifier):
     """Word ids [B, T] (0 after the end of the document) -> logits [B, K].
 
-    The two directions lie on a leading axis of 2 (forward, backward); the gates of the GRU on
-    the last axis, in the order reset, update, candidate.
+    Kernels and biases of the GRU have two leading axes: the gates reset, update, candidate, and
+    the directions forward, backward. (Gates side by side on the last axis would keep compilers
+    from vectorising the step.)
     """
 
     table = "embedding"
+    streaming = True
 
     def __init__(self, config: ModelConfig, vocabulary_size: int, labels: int, rngs: nnx.Rngs):
         table = uniform(rngs, (vocabulary_size, config.embedding), EMBEDDING_BOUND)
         self.embedding = nnx.Param(table[...].at[0].set(0))
-        bound, gates = config.hidden**-0.5, 3 * config.hidden
-        self.input_kernel = uniform(rngs, (2, config.embedding, gates), bound)
-        self.input_bias = uniform(rngs, (2, gates), bound)
-        self.state_kernel = uniform(rngs, (2, config.hidden, gates), bound)
-        self.state_bias = uniform(rngs, (2, gates), bound)
+        bound = config.hidden**-0.5
+        self.input_kernel = uniform(rngs, (3, 2, config.embedding, config.hidden), bound)
+        self.input_bias = uniform(rngs, (3, 2, config.hidden), bound)
+        self.state_kernel = uniform(rngs, (3, 2, config.hidden, config.hidden), bound)
+        self.state_bias = uniform(rngs, (3, 2, config.hidden), bound)
         self.attention = Dense(2 * config.hidden, config.attention, rngs)
         self.query = uniform(rngs, (config.attention,), config.attention**-0.5)
         self.output = Dense(2 * config.hidden, labels, rngs)
+        self.hidden = config.hidden
         self.rate = config.dropout
 
     def features(self, inputs: jax.Array) -> jax.Array:
-        """The attention-weighted mean [B, 2 * hidden] of the states of the document's words."""
-        live = inputs != 0  # [B, T]
-        states = self._states(self.embedding[...][inputs], live)  # [B, T, 2 * hidden]
-        scores = jnp.tanh(self.attention(states)) @ self.query[...]  # [B, T]
-        highest = jnp.max(scores, axis=1, keepdims=True, where=live, initial=-1e30)
-        weights = jnp.where(live, jnp.exp(jnp.where(live, scores - highest, 0)), 0)
-        total = jnp.sum(weights, axis=1, keepdims=True)
-        weights = weights / jnp.maximum(total, jnp.finfo(weights.dtype).tiny)
-        return jnp.einsum("bt,bth->bh", weights, states)
+        """The attention-weighted mean [B, 2 * hidden] of the states of the document's words.
+
+        Documents are taken in groups of similar length, each no longer than it needs to be.
+        """
+        documents, tokens = inputs.shape
+        order = jnp.argsort(-jnp.sum(inputs != 0, axis=1))
+        padding = (0, -documents % GROUP), (0, -tokens % CHUNK)
+        groups = jnp.pad(inputs[order], padding).reshape(-1, GROUP, tokens + padding[1][1])
+        words = jnp.swapaxes(groups, 1, 2)  # [G, T, GROUP]
+        lengths = jnp.sum(words != 0, axis=1)
+        # Backward, a document is read from its last word; what follows is never looked at.
+        mirror = jnp.maximum(lengths[:, None] - 1 - jnp.arange(words.shape[1])[None, :, None], 0)
+        both = jnp.stack([words, jnp.take_along_axis(words, mirror, axis=1)], axis=1)
+        unit = GRU(
+            self.embedding[...],
+            self.input_kernel[...],
+            self.input_bias[...],
+            self.state_kernel[...],
+            self.state_bias[...],
+        )
+        forward, backward = run_gru(unit, both, lengths)  # [G, T + 1, GROUP, H]
+        vectors = self._pool(forward, backward, lengths).reshape(-1, 2 * self.hidden)
+        return jnp.zeros_like(vectors[:documents]).at[order].set(vectors[:documents])
 
     def logits(self, features: jax.Array, key: jax.Array | None) -> jax.Array:
         return self.output(dropout(key, self.rate, features))
 
-    def _states(self, words: jax.Array, live: jax.Array) -> jax.Array:
-        """States of both directions side by side [B, T, 2 * hidden]; zero before they start."""
-        projected = jnp.einsum("btd,zdg->tzbg", words, self.input_kernel[...])
-        projected = projected + self.input_bias[...][None, :, None, :]
-        steps = jnp.stack([projected[:, 0], projected[::-1, 1]], axis=1)  # [T, 2, B, 3H]
-        alive = jnp.stack([live.T, live.T[::-1]], axis=1)[..., None]  # [T, 2, B, 1]
-        hidden = self.state_kernel.shape[1]
-        state = jnp.zeros((2, words.shape[0], hidden), words.dtype)
-        _, states = jax.lax.scan(self._step, state, (steps, alive))  # [T, 2, B, H]
-        both = jnp.concatenate([states[:, 0], states[::-1, 1]], axis=2)
-        return jnp.swapaxes(both, 0, 1)
+    def _pool(self, forward: jax.Array, backward: jax.Array, lengths: jax.Array) -> jax.Array:
+        """Additive attention [G, B, 2 * H] over words.
 
-    def _step(self, state, step):
-        """One word of both directions; a padding word leaves the state as it is."""
-        projected, alive = step
-        recurrent = jnp.einsum("zbh,zhg->zbg", state, self.state_kernel[...])
-        recurrent = recurrent + self.state_bias[...][:, None, :]
-        reset_in, update_in, candidate_in = jnp.split(projected, 3, axis=2)
-        reset_state, update_state, candidate_state = jnp.split(recurrent, 3, axis=2)
-        reset = jax.nn.sigmoid(reset_in + reset_state)
-        update = jax.nn.sigmoid(update_in + update_state)
-        candidate = jnp.tanh(candidate_in + reset * candidate_state)
-        state = jnp.where(alive, candidate + update * (state - candidate), state)
-        return state, state
+        Word p, from 1, is at p in ``forward`` and at length + 1 - p in ``backward``; before the
+        first word, at 0, there is none. Small arrays are mirrored, never the states.
+        """
+        word = jnp.arange(forward.shape[1])[None, :, None]  # [1, T + 1, 1]
+        live = (word > 0) & (word <= lengths[:, None])  # [G, T + 1, B]
+        mirror = jnp.where(live, lengths[:, None] + 1 - word, 0)
+        kernel, hidden = self.attention.kernel[...], self.hidden
+        reversed_part = jnp.take_along_axis(backward @ kernel[hidden:], mirror[..., None], axis=1)
+        bias = self.attention.bias[...][None, None, None, :]
+        scores = jnp.tanh(forward @ kernel[:hidden] + reversed_part + bias) @ self.query[...]
+        scores = jnp.where(live, scores, -1e30)
+        weights = jnp.where(live, jnp.exp(scores - jnp.max(scores, axis=1, keepdims=True)), 0)
+        total = jnp.sum(weights, axis=1, keepdims=True)
+        weights = weights / jnp.maximum(total, jnp.finfo(weights.dtype).tiny)
+        mirrored = jnp.where(live, jnp.take_along_axis(weights, mirror, axis=1), 0)
+        pooled = [
+            jnp.sum(states * weight[..., None], axis=1)
+            for states, weight in ((forward, weights), (backward, mirrored))
+        ]
+        return jnp.concatenate(pooled, axis=2)

@@ -30,14 +30,19 @@ def sigmoid(x):
 
 def plain_direction(params, direction: int, words):
     """States of one direction after each word, in the order they were read."""
-    hidden, states = CONFIG.hidden, []
-    state = np.zeros(hidden)
+    state, states = np.zeros(CONFIG.hidden), []
     for word in words:
-        from_input = word @ params["input_kernel"][direction] + params["input_bias"][direction]
-        from_state = state @ params["state_kernel"][direction] + params["state_bias"][direction]
-        reset = sigmoid(from_input[:hidden] + from_state[:hidden])
-        update = sigmoid(from_input[hidden : 2 * hidden] + from_state[hidden : 2 * hidden])
-        candidate = np.tanh(from_input[2 * hidden :] + reset * from_state[2 * hidden :])
+        from_input, from_state = (
+            [
+                value @ params[f"{kind}_kernel"][gate, direction]
+                + params[f"{kind}_bias"][gate, direction]
+                for gate in range(3)
+            ]
+            for kind, value in (("input", word), ("state", state))
+        )
+        reset = sigmoid(from_input[0] + from_state[0])
+        update = sigmoid(from_input[1] + from_state[1])
+        candidate = np.tanh(from_input[2] + reset * from_state[2])
         state = (1 - update) * candidate + update * state
         states.append(state)
     return states
