@@ -1,5 +1,6 @@
 """Label correlations and what CRAB makes of them (METHOD sections 4, 5 and 6)."""
 
+import functools
 from typing import Literal, NamedTuple
 
 import jax
@@ -103,6 +104,11 @@ def correlation_attention(
         raise ValueError(f"gamma: expected a number > 0, found {gamma}")
     if norm not in ("column_max", "row_sum"):
         raise ValueError(f"norm: expected 'column_max' or 'row_sum', found {norm!r}")
+    return _attention(positive, gamma, norm)
+
+
+@functools.partial(jax.jit, static_argnames="norm")
+def _attention(positive: jax.Array, gamma: ArrayLike, norm: AttentionNorm) -> jax.Array:
     same = jnp.eye(positive.shape[0], dtype=bool)
     others = jnp.where(same, 0.0, positive)
     if norm == "column_max":
@@ -116,14 +122,24 @@ def correlation_attention(
 def attention_label_weights(attention: ArrayLike) -> jax.Array:
     """``c_m = sum_n attention(m, n)``, [K, K] -> [K]: the double sum of Eq. 11 as one weight."""
     check_rank("attention", attention, "KK")
-    return jnp.sum(jnp.asarray(attention), axis=1)
+    return _row_sums(jnp.asarray(attention))
+
+
+@jax.jit
+def _row_sums(matrix: jax.Array) -> jax.Array:
+    return jnp.sum(matrix, axis=1)
 
 
 def pseudo_labels(probs: ArrayLike, threshold: float = 0.5) -> jax.Array:
     """Labels the model believes in: mean probabilities [X, K] above ``threshold``, bool [X, K]."""
     check_rank("probs", probs, "XK")
     check_probabilities("probs", probs)
-    return jnp.asarray(probs) > threshold
+    return _above(jnp.asarray(probs), threshold)
+
+
+@jax.jit
+def _above(probs: jax.Array, threshold: ArrayLike) -> jax.Array:
+    return probs > threshold
 
 
 def drop_implied_labels(pseudo: ArrayLike, positive: ArrayLike, sigma: float) -> jax.Array:
@@ -140,7 +156,11 @@ def drop_implied_labels(pseudo: ArrayLike, positive: ArrayLike, sigma: float) ->
     Returns:
       bool [X, K]: ``pseudo`` without the implied labels.
     """
-    pseudo, positive = _checked_pair(pseudo, "positive", positive)
+    return _without_implied(*_checked_pair(pseudo, "positive", positive), sigma)
+
+
+@jax.jit
+def _without_implied(pseudo: jax.Array, positive: jax.Array, sigma: ArrayLike) -> jax.Array:
     implied_by = (positive >= sigma) & (positive > positive.T)  # [n, m]
     return pseudo & ~_any_label(pseudo, implied_by.T)
 
@@ -156,7 +176,11 @@ def has_exclusive_pair(pseudo: ArrayLike, negative: ArrayLike, threshold: float)
     Returns:
       bool [X].
     """
-    pseudo, negative = _checked_pair(pseudo, "negative", negative)
+    return _with_exclusive(*_checked_pair(pseudo, "negative", negative), threshold)
+
+
+@jax.jit
+def _with_exclusive(pseudo: jax.Array, negative: jax.Array, threshold: ArrayLike) -> jax.Array:
     exclusive = negative > threshold
     return jnp.any(pseudo & _any_label(pseudo, exclusive | exclusive.T), axis=1)
 
@@ -164,7 +188,12 @@ def has_exclusive_pair(pseudo: ArrayLike, negative: ArrayLike, threshold: float)
 def has_no_label(pseudo: ArrayLike) -> jax.Array:
     """Documents with no pseudo label at all, bool [X, K] -> bool [X]: the hard-to-learn ones."""
     check_rank("pseudo", pseudo, "XK")
-    return ~jnp.any(jnp.asarray(pseudo), axis=1)
+    return _without_any(jnp.asarray(pseudo))
+
+
+@jax.jit
+def _without_any(pseudo: jax.Array) -> jax.Array:
+    return ~jnp.any(pseudo, axis=1)
 
 
 def _any_label(pseudo: jax.Array, relation: jax.Array) -> jax.Array:

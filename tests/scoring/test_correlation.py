@@ -148,6 +148,25 @@ def test_everything_works_under_jit():
         np.testing.assert_allclose(eager, compiled, rtol=1e-6)
 
 
+@pytest.mark.parametrize(
+    "function",
+    [
+        lambda pseudo, matrix: label_correlation(pseudo),
+        lambda pseudo, matrix: update(label_correlation(pseudo), pseudo).positive,
+        lambda pseudo, matrix: correlation_attention(matrix),
+        lambda pseudo, matrix: attention_label_weights(matrix),
+        lambda pseudo, matrix: pseudo_labels(matrix),
+        lambda pseudo, matrix: drop_implied_labels(pseudo, matrix, 0.6),
+        lambda pseudo, matrix: has_exclusive_pair(pseudo, matrix, 0.9),
+        lambda pseudo, matrix: has_no_label(pseudo),
+    ],
+)
+def test_every_function_is_one_compiled_program(function):
+    pseudo, matrix = np.ones((5, 4), bool), np.full((4, 4), 0.5, np.float32)
+    steps = jax.make_jaxpr(function)(pseudo, matrix).eqns
+    assert {step.primitive.name for step in steps} == {"jit"}
+
+
 SQUARE = np.eye(3, dtype=np.float32)
 
 
