@@ -7,9 +7,13 @@ from typing import Any
 from crabjax.records import Record, area_under_curve, curves, mean_and_error
 
 TITLES = {
-    "micro_f1": "micro-F1",
-    "macro_f1": "macro-F1",
-    "mean_average_precision": "mean average precision",
+    "micro_f1": "test micro-F1",
+    "macro_f1": "test macro-F1",
+    "mean_average_precision": "test mean average precision",
+    "mean_ir_selected": "MeanIR of the selected documents",
+    "hard_left": "hard-to-learn documents left",
+    "negative_left": "negatively correlated documents left",
+    "query_seconds": "seconds per query",
 }
 # Dash and marker tell curves apart where colour does not.
 _DASHES = ("-", "--", "-.", ":", (0, (5, 1, 1, 1, 1, 1)), (0, (1, 1)), (0, (8, 2)))
@@ -52,7 +56,7 @@ def _draw_panel(axis: Any, runs: Runs, measure: str) -> None:
             error = values.std(axis=0, ddof=1) / len(values) ** 0.5
             axis.fill_between(labelled, mean - error, mean + error, color=colour, alpha=0.15, lw=0)
     axis.set_xlabel("labelled documents")
-    axis.set_ylabel(f"test {TITLES[measure]}")
+    axis.set_ylabel(TITLES[measure])
     axis.grid(alpha=0.3)
     axis.spines[["top", "right"]].set_visible(False)
     if len(runs) > 1:
@@ -120,6 +124,11 @@ def _panels(count: int) -> tuple[Any, list[Any]]:
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
 
-    figure = Figure(figsize=(4.8 * count, 3.8), layout="constrained")
+    columns = count if count <= 3 else 2
+    rows = -(-count // columns)
+    figure = Figure(figsize=(4.8 * columns, 3.8 * rows), layout="constrained")
     FigureCanvasAgg(figure)
-    return figure, list(figure.subplots(1, count, squeeze=False)[0])
+    axes = figure.subplots(rows, columns, squeeze=False).ravel()
+    for unused in axes[count:]:
+        unused.set_axis_off()
+    return figure, list(axes[:count])
