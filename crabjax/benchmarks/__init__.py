@@ -5,4 +5,4 @@ Such a module is named in SUBCOMMANDS and has a docstring whose first line is it
 the table.
 """
 
-SUBCOMMANDS = ("scoring", "round")
+SUBCOMMANDS = ("scoring", "fit", "round")
