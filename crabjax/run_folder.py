@@ -58,7 +58,8 @@ class RunFolder:
 
     def __exit__(self, kind: Any, error: Any, trace: Any) -> None:
         if error is not None:
-            log.error("stopped", exc_info=(kind, error, trace))
+            # For the file only: on the terminal the caller says it in one line.
+            log.info("stopped", exc_info=(kind, error, trace))
         self._open.close()
 
     def check_data(self, fingerprint: str) -> None:
