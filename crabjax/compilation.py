@@ -9,7 +9,7 @@ from crabjax.data.cache import cache_folder
 
 def keep_compiled_programs() -> None:
     """Turns on JAX's persistent compilation cache, unless the user has set one up already."""
-    if jax.config.jax_compilation_cache_dir or "JAX_COMPILATION_CACHE_DIR" in os.environ:
+    if "JAX_COMPILATION_CACHE_DIR" in os.environ:
         return
     jax.config.update("jax_compilation_cache_dir", str(cache_folder() / "programs"))
     jax.config.update("jax_persistent_cache_min_compile_time_secs", 0.2)

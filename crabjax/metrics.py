@@ -4,6 +4,7 @@ from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
+from jax.typing import ArrayLike
 
 from crabjax.checks import check_rank, check_same_size
 
@@ -18,7 +19,7 @@ class Scores(NamedTuple):
     mean_average_precision: jax.Array
 
 
-def evaluate(probs: jax.Array, labels: jax.Array, threshold: float = 0.5) -> Scores:
+def evaluate(probs: ArrayLike, labels: ArrayLike, threshold: float = 0.5) -> Scores:
     """Scores predictions.
 
     Precision, recall and micro-F1 pool the decisions of all labels. Macro-F1 is the mean over all
@@ -35,9 +36,10 @@ def evaluate(probs: jax.Array, labels: jax.Array, threshold: float = 0.5) -> Sco
     """
     check_rank("probs", probs, "MXK")
     check_rank("labels", labels, "XK")
+    probs, labels = jnp.asarray(probs), jnp.asarray(labels)
     check_same_size("X", "probs", probs.shape[1], "labels", labels.shape[0])
     check_same_size("K", "probs", probs.shape[2], "labels", labels.shape[1])
-    return _evaluate(jnp.asarray(probs), jnp.asarray(labels).astype(bool), threshold)
+    return _evaluate(probs, labels.astype(bool), threshold)
 
 
 @jax.jit

@@ -54,7 +54,7 @@ def finish(workplace, output, *arguments):
 
 
 def timeless(folder):
-    records = read_records(whole / "records.jsonl")
+    records = read_records(folder / "records.jsonl")
     return [{k: v for k, v in record.items() if k != "seconds"} for record in records]
 
 
