@@ -76,7 +76,7 @@ class Learner:
     order they came, and the answers. The ensemble is trained when first needed after an answer;
     words count as known if any text given to ``fit``, ``ask`` or ``tell`` has them.
 
-    With 40 labelled documents or more each member sets another tenth to fifth of them aside to
+    With 1000 labelled documents or more each member sets another tenth to fifth of them aside to
     choose its epoch by; with fewer, epochs are compared on the training documents themselves.
 
     Args:

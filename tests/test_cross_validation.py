@@ -16,17 +16,17 @@ from crabjax.cross_validation import (
 
 
 def test_a_tenth_to_a_fifth_is_held_out_in_powers_of_two():
-    assert [held_out_size(n) for n in (10, 39, 40, 79, 80, 1000)] == [0, 0, 8, 8, 16, 128]
-    for documents in range(40, 3000):
+    assert [held_out_size(n) for n in (10, 999, 1000, 1279, 1280)] == [0, 0, 128, 128, 256]
+    for documents in range(1000, 6000):
         assert documents / 10 < held_out_size(documents) <= documents / 5
 
 
 def test_members_hold_out_parts_that_do_not_overlap():
-    rows = np.arange(100, 200)
+    rows = np.arange(100, 1500)
     split = member_rows(rows, 5, np.random.default_rng(0))
     held = split.validation_rows
-    assert held.shape == (5, 16)
-    assert len(np.unique(held)) == 5 * 16
+    assert held.shape == (5, 256)
+    assert len(np.unique(held)) == 5 * 256
     for member in range(5):
         trained = split.train_rows[member, : split.train_counts[member]]
         assert sorted([*trained, *held[member]]) == rows.tolist()
@@ -41,16 +41,16 @@ def test_few_documents_are_all_trained_on():
 def test_shapes_change_only_when_the_labels_double():
     shapes = {
         tuple(part.shape for part in member_rows(np.arange(n), 5, np.random.default_rng(0)))
-        for n in range(80, 128)
+        for n in (*range(65, 129, 9), 128)
     }
     assert len(shapes) == 1
 
 
 def test_smaller_parts_repeat_their_held_out_documents_equally_often():
-    split = split_rows([np.arange(50), np.arange(200)], 200)
+    split = split_rows([np.arange(1100), np.arange(2600)], 2600)
     _, repeats = np.unique(split.validation_rows[0], return_counts=True)
-    assert repeats.tolist() == [4] * 8  # 32 places for 8 documents
-    assert split.train_counts.tolist() == [42, 168]
+    assert repeats.tolist() == [4] * 128  # 512 places for 128 documents
+    assert split.train_counts.tolist() == [1100 - 128, 2600 - 512]
 
 
 def test_curve_sizes_halve():
