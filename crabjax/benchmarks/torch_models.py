@@ -123,7 +123,7 @@ def train_members(
             start = time.perf_counter()
             _train_epoch(network, optimizer, *train, config.batch_size)
             middle = time.perf_counter()
-            f1 = _micro_f1(network, *validation, config.predict_batch)
+            f1 = _micro_f1(network, *validation, config.batch_size)
             if f1 > best:
                 best = f1
                 best_state = {name: value.clone() for name, value in network.state_dict().items()}
