@@ -2,6 +2,7 @@
 
 import dataclasses
 import functools
+import logging
 import operator
 from collections.abc import Callable
 from typing import Any, Literal, NamedTuple
@@ -15,6 +16,8 @@ from crabjax.checks import check_not_empty, check_rank, check_same_size
 from crabjax.config import EnsembleConfig
 from crabjax.models import Model, Params
 from crabjax.training import FitInfo, TrainingData, train
+
+log = logging.getLogger(__name__)
 
 
 class EnsembleError(RuntimeError):
@@ -139,6 +142,7 @@ def predict_features(model: Model, params: Params, inputs: Any, batch_size: int)
 def _fit_group(model, config, inputs, labels, keys, *rows):
     # Outside the compiled program: pretrained weights would become constants inside it.
     params = jax.vmap(model.init)(keys.init)
+    _check_words(model, params, inputs)
     return train(model, config, params, TrainingData(inputs, labels, keys.train, *rows))
 
 
@@ -164,6 +168,7 @@ def _in_batches(
     The next batch is started before the last is fetched, so that copies and work overlap.
     """
     check_not_empty("inputs", inputs)
+    _check_words(model, params, inputs)
     results, waiting = [], None
     for start in range(0, len(inputs), batch_size):
         batch = np.asarray(inputs[start : start + batch_size])
@@ -197,6 +202,22 @@ def _check_fit(keys, inputs, labels, train_rows, train_counts, validation_rows) 
             f"train_counts: expected 1 to {train_rows.shape[1]}, the capacity of train_rows, "
             f"found {counts.min()} to {counts.max()}"
         )
+    for name, rows in (("train_rows", train_rows), ("validation_rows", validation_rows)):
+        rows = np.asarray(rows)
+        if rows.min() < 0 or rows.max() >= len(inputs):
+            raise ValueError(
+                f"{name}: expected rows 0 to {len(inputs) - 1} of inputs, "
+                f"found {rows.min()} to {rows.max()}"
+            )
+
+
+def _check_words(model: Model, params: Params, inputs: Any) -> None:
+    """Raises if a word id has no row in the model's table; compiled gathers would not notice."""
+    if model.table is None:
+        return
+    words, largest = params[model.table].shape[-2], int(np.max(inputs))
+    if largest >= words:
+        raise ValueError(f"inputs: expected word ids below {words}, found {largest}")
 
 
 def _check_failures(info: FitInfo, config: EnsembleConfig) -> None:
@@ -208,4 +229,11 @@ def _check_failures(info: FitInfo, config: EnsembleConfig) -> None:
         raise EnsembleError(
             f"the training loss became non-finite: {places}; "
             f"lower ensemble.learning_rate (now {config.learning_rate})"
+        )
+    for member in np.flatnonzero(failed):
+        log.warning(
+            "member %d: the loss was not finite in epoch %d; its epoch %d is kept",
+            member,
+            info.failed_epoch[member],
+            info.best_epoch[member],
         )

@@ -186,6 +186,7 @@ def make_records(
     shape = (len(config.loop.seeds), config.ensemble.members)
     best_epochs = np.asarray(info.fit.best_epoch).reshape(shape)
     epochs_run = np.asarray(info.fit.epochs_run).reshape(shape)
+    failed_epochs = np.asarray(info.fit.failed_epoch).reshape(shape)
     selections = info.selections or [Selection(np.zeros(0, np.int64), {})] * shape[0]
     records = []
     for row, (seed, selection) in enumerate(zip(config.loop.seeds, selections)):
@@ -207,6 +208,7 @@ def make_records(
                 "query": selection.info,
                 "best_epochs": best_epochs[row].tolist(),
                 "epochs_run": epochs_run[row].tolist(),
+                "failed_epochs": failed_epochs[row].tolist(),
                 "seconds": {name: value / shape[0] for name, value in seconds.items()},
             }
         )

@@ -243,7 +243,7 @@ SLOPE_CONFIG = EnsembleConfig(
 )
 
 
-def test_a_member_that_fails_keeps_its_best_epoch():
+def test_a_member_that_fails_keeps_its_best_epoch(caplog):
     setting = slope_setting(limit=0.35)  # each epoch is one step of 0.1
     inputs = np.concatenate([setting.inputs, -setting.inputs])
     labels = np.concatenate([setting.labels, setting.labels])
@@ -251,6 +251,7 @@ def test_a_member_that_fails_keeps_its_best_epoch():
     mixed = setting._replace(inputs=inputs, labels=labels, train_rows=rows)
     params, info = mixed.fit(SLOPE_CONFIG)
     np.testing.assert_array_equal(info.failed_epoch, [3, -1])
+    assert "member 0: the loss was not finite in epoch 3; its epoch 0 is kept" in caplog.text
     np.testing.assert_array_equal(info.best_epoch, [0, 0])
     np.testing.assert_array_equal(info.epochs_run, [4, 6])
     assert np.isfinite(predict_proba(mixed.model, params, inputs, 8)).all()
@@ -316,9 +317,19 @@ def test_member_keys():
         ({"train_counts": np.array([1, 2])}, "train_counts: expected M = 3 .* found 2"),
         ({"train_counts": np.array([0, 2, 2])}, "train_counts: expected 1 to 48"),
         ({"validation_rows": np.zeros((3, 0), int)}, "validation_rows: expected at least one"),
+        ({"validation_rows": np.full((3, 2), 90)}, "validation_rows: expected rows 0 to 89"),
+        ({"train_rows": np.full((3, 48), -1)}, "train_rows: expected rows 0 to 89"),
         ({"train_rows": np.zeros(3, int)}, r"train_rows: expected shape \[M, C\]"),
     ],
 )
 def test_arguments_are_checked(setting, changes, message):
     with pytest.raises(ValueError, match=message):
         setting._replace(**changes).fit()
+
+
+def test_word_ids_beyond_the_table_are_named():
+    setting = make_setting()
+    tokens = setting.inputs.copy()
+    tokens[3, 0] = VOCABULARY
+    with pytest.raises(ValueError, match=rf"inputs: expected word ids below {VOCABULARY}, found"):
+        setting._replace(inputs=tokens).fit()
