@@ -27,13 +27,14 @@ def check_label_names(names: Sequence[str]) -> tuple[str, ...]:
     """
     if isinstance(names, str):
         raise LabelError(f"label_names: expected a list of strings, found the string {names!r}")
+    names = tuple(names)
     for name in names:
         if not isinstance(name, str) or not name.strip() or name == SKIPPED:
             reserved = f'; "{SKIPPED}" marks skipped documents' if name == SKIPPED else ""
             raise LabelError(f"label_names: {name!r} cannot be a label{reserved}")
     if not names or len(set(names)) < len(names):
         raise LabelError(f"label_names: expected distinct labels, at least one, found {names!r}")
-    return tuple(names)
+    return names
 
 
 def parse_answers(labels: Any, label_names: Sequence[str], count: int) -> list[Answer]:

@@ -65,6 +65,8 @@ def run_suggest(options: argparse.Namespace) -> None:
     """Writes the documents to label next."""
     check_name(options.output)
     project = Project.open(options.project)
+    project.check_outside(options.output)
+    project.check_added(options.output)
     learner = project.learner()
     suggestion = learner.ask(project.texts, options.count)
     project.keep(learner)
@@ -102,6 +104,7 @@ def run_predict(options: argparse.Namespace) -> None:
     """Writes labels of all documents: the person's where there are any, else the ensemble's."""
     check_name(options.output, (".csv", ".jsonl"))
     project = Project.open(options.project)
+    project.check_outside(options.output)
     learner = project.learner()
     probabilities = learner.predict_proba(project.texts)
     project.keep(learner)

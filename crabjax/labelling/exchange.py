@@ -161,8 +161,14 @@ def _from_csv(where: str, row: dict[str, str]) -> Entry:
     cell = row["labels"].strip()
     if not cell or cell == SKIPPED:
         return Entry(where, row["id"], cell or None)
+    if cell == NO_LABEL:
+        return Entry(where, row["id"], [])
     labels = [part.strip() for part in cell.split(LABEL_SEPARATOR) if part.strip()]
-    return Entry(where, row["id"], [] if cell == NO_LABEL else sorted(set(labels)))
+    if not labels:
+        raise DataError(
+            f'{where}: expected labels, "{NO_LABEL}" for none or an empty cell, found {cell!r}'
+        )
+    return Entry(where, row["id"], sorted(set(labels)))
 
 
 def _from_json(where: str, row: dict[str, Any]) -> Entry:
@@ -211,7 +217,8 @@ def _annotation(annotation: dict[str, Any]) -> list[str] | str:
 
 def _csv_text(rows: list[dict[str, Any]]) -> str:
     text = io.StringIO()
-    writer = csv.DictWriter(text, fieldnames=list(rows[0]), lineterminator="\n")
+    # This line end makes the writer quote texts that hold either of its characters.
+    writer = csv.DictWriter(text, fieldnames=list(rows[0]), lineterminator="\r\n")
     writer.writeheader()
     writer.writerows(rows)
     return text.getvalue()

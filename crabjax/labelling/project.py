@@ -19,7 +19,13 @@ import numpy as np
 from crabjax.answers import SKIPPED, LabelError, check_label_names, label_row
 from crabjax.config import Config, load_config, to_yaml
 from crabjax.data.corpus import Corpus, CsvFormat, read_corpus, write_corpus
-from crabjax.labelling.exchange import LABEL_SEPARATOR, NO_LABEL, Entry, labelling_interface
+from crabjax.labelling.exchange import (
+    LABEL_SEPARATOR,
+    NO_LABEL,
+    Entry,
+    labelling_interface,
+    read_answers,
+)
 from crabjax.learner import Learner
 from crabjax.records import write_text
 from crabjax.saved_learner import SavedLearnerError
@@ -154,6 +160,22 @@ class Project:
             replaced=sum(entry.id in before for entry in new),
         )
 
+    def check_outside(self, path: Path) -> None:
+        """Raises ProjectError if a file to write is one of the project's own."""
+        if path.resolve().is_relative_to(self.folder.resolve()):
+            raise ProjectError(f"{path}: inside the project, whose files are its own")
+
+    def check_added(self, path: Path) -> None:
+        """Raises ProjectError if a file to write holds answers that were not added yet."""
+        if not path.is_file():
+            return
+        known = self.answers()
+        said = [entry for entry in read_answers(path) if entry.labels is not None]
+        if any(known.get(entry.id) != entry.labels for entry in said):
+            raise ProjectError(
+                f"{path}: holds answers that were not added yet; add it, or choose another name"
+            )
+
     def learner(self) -> Learner:
         """A learner with all answers so far; trained, if the kept one has the same answers."""
         learner = Learner(self.config, self.label_names)
@@ -198,7 +220,11 @@ class Project:
                 other = first[entry.id]
                 kind = "twice" if other.labels == entry.labels else "twice, with other labels"
                 problems.append(f'{entry.where}: id "{entry.id}" {kind}, first at {other.where}')
-            elif not replace and before.get(entry.id, entry.labels) != entry.labels is not None:
+            elif (
+                not replace
+                and entry.labels is not None
+                and before.get(entry.id, entry.labels) != entry.labels
+            ):
                 problems.append(
                     f'{entry.where}: id "{entry.id}" was answered {_shown(before[entry.id])} '
                     f"before, now {_shown(entry.labels)}; --replace takes the new answer"
@@ -218,7 +244,10 @@ class Project:
         records = [{"id": e.id, "labels": e.labels, "time": now} for e in entries]
         lines = [json.dumps(record, ensure_ascii=False) + "\n" for record in records]
         path = self.folder / LABELS
-        write_text(path, path.read_text(encoding="utf-8") + "".join(lines))
+        before = path.read_text(encoding="utf-8")
+        if before and not before.endswith("\n"):  # as some editors leave it
+            before += "\n"
+        write_text(path, before + "".join(lines))
 
     def _records(self) -> Iterator[dict[str, Any]]:
         path = self.folder / LABELS
