@@ -1,7 +1,7 @@
 """What a person said about documents: label sets, skipped, or nothing yet."""
 
 import difflib
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import numpy as np
@@ -19,7 +19,7 @@ class LabelError(ValueError):
     """Labels that do not fit the documents or the label names."""
 
 
-def check_label_names(names: Sequence[str]) -> tuple[str, ...]:
+def check_label_names(names: Iterable[str]) -> tuple[str, ...]:
     """The names as a tuple.
 
     Raises:
