@@ -1,11 +1,9 @@
 """A project loses nothing: not by a crash, a wrong file, or two commands at once."""
 
 import json
-import random
 import signal
 import subprocess
 import sys
-import time
 
 import numpy as np
 import pytest
@@ -122,50 +120,76 @@ def test_a_damaged_labels_file_is_named_not_ignored(project):
         project.answers()
 
 
-ADD_PAIRS = """
+KILLED_AT_EVERY_LINE = """
+import json, os, signal, sys
+from pathlib import Path
+from crabjax.labelling import Project
+from crabjax.labelling.exchange import Entry
+
+def kill_after(lines):
+    def trace(frame, event, _):
+        nonlocal lines
+        if not frame.f_code.co_filename.endswith(("project.py", "records.py")):
+            return None
+        lines -= event == "line"
+        if lines < 0:
+            os.kill(os.getpid(), signal.SIGKILL)
+        return trace
+    sys.settrace(trace)
+
+project = Project.open(Path(sys.argv[1]))
+for lines in range(1000):
+    child = os.fork()
+    if child == 0:
+        kill_after(lines)
+        project.add([Entry("test", one, ["b"]) for one in ("d1", "d2")])
+        os._exit(0)
+    code = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+    print(json.dumps([code, project.answers()]))
+    if code == 0:
+        break
+"""
+
+ADD_TWENTY = """
 import sys
 from pathlib import Path
 from crabjax.labelling import Project
 from crabjax.labelling.exchange import Entry
 project = Project.open(Path(sys.argv[1]))
-first, steps = int(sys.argv[2]), int(sys.argv[3])
 print("ready", flush=True)
-for step in range(steps):
-    pair, labels = first + step % 10 * 2, ["ab"[step // 10 % 2]]
-    project.add([Entry("test", f"d{pair + one}", labels) for one in (0, 1)], replace=True)
-    print(f"d{pair} {labels[0]}", flush=True)
+sys.stdin.readline()
+for number in range(20):
+    project.add([Entry("test", f"d{int(sys.argv[2]) + number}", ["a"])])
 """
 
 
-def add_pairs(project, first, steps):
-    """A process that adds answers to d0 and d1, d2 and d3, ..., then other answers to the same."""
-    command = [sys.executable, "-c", ADD_PAIRS, str(project.folder), str(first), str(steps)]
-    process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
-    assert process.stdout.readline() == "ready\n"
-    return process
-
-
-def test_a_kill_at_any_moment_loses_no_answer(project):
-    generator = random.Random(0)
-    for _ in range(3):
-        process = add_pairs(project, 0, 10_000)
-        time.sleep(generator.uniform(0.0, 0.3))
-        process.send_signal(signal.SIGKILL)
-        confirmed = dict(line.split() for line in process.communicate()[0].splitlines())
-        answers = project.answers()  # readable, whatever the moment
-        newer = [one for one, label in confirmed.items() if answers[one] != [label]]
-        assert len(newer) <= 1  # added, but killed before it could say so
-        records = (project.folder / "labels.jsonl").read_text().splitlines()
-        assert len(records) % 2 == 0  # a batch is there whole, or not at all
-    assert project.add([entry("d39", ["a"])])  # no lock was left behind
+def test_a_kill_at_any_line_loses_no_answer_and_leaves_no_half_batch(project):
+    project.add([entry("d0", ["a"])])
+    command = [sys.executable, "-W", "ignore", "-c", KILLED_AT_EVERY_LINE, str(project.folder)]
+    done = subprocess.run(command, capture_output=True, text=True, check=True, timeout=300)
+    outcomes = [json.loads(line) for line in done.stdout.splitlines()]
+    assert [code for code, _ in outcomes[:-1]] == [-signal.SIGKILL] * (len(outcomes) - 1)
+    assert outcomes[-1][0] == 0
+    assert len(outcomes) > 20
+    before, after = {"d0": ["a"]}, {"d0": ["a"], "d1": ["b"], "d2": ["b"]}
+    seen = [answers for _, answers in outcomes]
+    changed = seen.index(after)
+    assert seen == [before] * changed + [after] * (len(seen) - changed)
 
 
 def test_two_writers_at_once_lose_nothing(project):
-    writers = [add_pairs(project, 0, 20), add_pairs(project, 20, 20)]
+    command = [sys.executable, "-c", ADD_TWENTY, str(project.folder)]
+    pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "text": True}
+    writers = [subprocess.Popen([*command, str(first)], **pipes) for first in (0, 20)]
+    for writer in writers:
+        assert writer.stdout.readline() == "ready\n"
+    for writer in writers:  # all start at the same moment, and not before
+        writer.stdin.write("go\n")
+        writer.stdin.flush()
     for writer in writers:
         writer.communicate(timeout=60)
+        assert writer.returncode == 0
     assert len(project.answers()) == 40
-    assert len((project.folder / "labels.jsonl").read_text().splitlines()) == 80
 
 
 def test_the_learner_gets_all_answers_in_order(project):
