@@ -21,7 +21,9 @@ lint: $(READY)
 	$(BIN)/pyright
 
 bench: $(READY)
-	$(BIN)/python scripts/benchmark.py all
+	$(BIN)/python scripts/benchmark.py scoring
+	$(BIN)/python scripts/benchmark.py fit
+	$(BIN)/python scripts/benchmark.py round
 
 clean:
 	rm -rf $(VENV) runs
