@@ -1,5 +1,11 @@
 """Strict numerics for every test: no silent dtype or rank promotion, warnings are errors."""
 
+import os
+
+# Before jax, which reads them once: compiling is most of the work here, LLVM's optimisations
+# double it, and no test is about speed.
+os.environ["XLA_FLAGS"] = os.environ.get("XLA_FLAGS", "") + " --xla_backend_optimization_level=0"
+
 import jax
 
 jax.config.update("jax_numpy_dtype_promotion", "strict")
