@@ -70,22 +70,21 @@ def _states(unit: GRU, tokens, lengths):
     members, groups, units, steps, documents = tokens.shape
     hidden, dtype = unit.state_bias.shape[3], unit.table.dtype
     zero = jnp.zeros((members, units, documents, hidden), dtype)
+    input_kernels = jnp.unstack(unit.input_kernel, axis=1)
+    state_kernels = jnp.unstack(unit.state_kernel, axis=1)
 
     def group(index, states):
         def chunk(number, carry):
             begin = number * CHUNK
             _, words = _words(unit, tokens, index, begin)
-            projected = _gates(unit.input_kernel, unit.input_bias, words)
+            projected = _products(words, input_kernels)
 
             def step(place, carry):
                 state, states = carry
                 # Keeping the state before the step: keeping the new one would compute it twice.
                 states = _put(states, state, index, begin + place)
                 now = [_at(gate, place) for gate in projected]
-                recurrent = _gates(unit.state_kernel, unit.state_bias, state)
-                reset = _sigmoid(now[0] + recurrent[0])
-                update = _sigmoid(now[1] + recurrent[1])
-                candidate = jnp.tanh(now[2] + reset * recurrent[2])
+                _, update, candidate, _ = _activate(unit, now, _products(state, state_kernels))
                 return candidate + update * (state - candidate), states
 
             return lax.fori_loop(0, CHUNK, step, carry)
@@ -137,13 +136,11 @@ class _Factors(NamedTuple):
 
 
 def _local_derivatives(unit: GRU, words, before) -> _Factors:
-    projected = _gates(unit.input_kernel, unit.input_bias, words)
-    recurrent = _gates(unit.state_kernel, unit.state_bias, before)
-    reset = _sigmoid(projected[0] + recurrent[0])
-    update = _sigmoid(projected[1] + recurrent[1])
-    candidate = jnp.tanh(projected[2] + reset * recurrent[2])
+    projected = _products(words, jnp.unstack(unit.input_kernel, axis=1))
+    recurrent = _products(before, jnp.unstack(unit.state_kernel, axis=1))
+    reset, update, candidate, candidate_state = _activate(unit, projected, recurrent)
     return _Factors(
-        reset=recurrent[2] * reset * (1 - reset),
+        reset=candidate_state * reset * (1 - reset),
         update=(before - candidate) * update * (1 - update),
         candidate=(1 - update) * (1 - candidate**2),
         gate=reset,
@@ -153,6 +150,7 @@ def _local_derivatives(unit: GRU, words, before) -> _Factors:
 
 def _through_time(unit: GRU, factors: _Factors, later, arriving):
     """The gradient before a chunk, and the total gradient of the state after each of its steps."""
+    kernels = jnp.unstack(unit.state_kernel, axis=1)
 
     def step(index, carry):
         later, totals = carry
@@ -163,8 +161,8 @@ def _through_time(unit: GRU, factors: _Factors, later, arriving):
         candidate = total * here.candidate
         gates = candidate * here.reset, total * here.update, candidate * here.gate
         earlier = total * here.keep
-        for i, gate in enumerate(gates):
-            earlier = earlier + jnp.einsum("mzbh,mzdh->mzbd", gate, unit.state_kernel[:, i])
+        for gate, kernel in zip(gates, kernels):
+            earlier = earlier + jnp.einsum("mzbh,mzdh->mzbd", gate, kernel)
         return earlier, totals
 
     return lax.fori_loop(0, CHUNK, step, (later, jnp.zeros_like(arriving)))
@@ -203,13 +201,24 @@ def _words(unit: GRU, tokens, group, begin):
     return places, unit.table.reshape(-1, size).at[places].get(mode="promise_in_bounds")
 
 
-def _gates(kernel, bias, values):
-    """Each gate's affine map of [M, Z, ..., D], as a list: [M, Z, ..., H]."""
-    shape = len(bias), bias.shape[2], *(1,) * (values.ndim - 3), bias.shape[3]
-    return [
-        jnp.einsum("mz...d,mzdh->mz...h", values, kernel[:, gate]) + bias[:, gate].reshape(shape)
-        for gate in range(3)
-    ]
+def _products(values, kernels):
+    """[M, Z, ..., D] times each gate's kernel [M, Z, D, H]."""
+    return [jnp.einsum("mz...d,mzdh->mz...h", values, kernel) for kernel in kernels]
+
+
+def _activate(unit: GRU, projected, recurrent):
+    """Reset and update gate, candidate, and the state's part in it, from products [M, Z, ..., H].
+
+    Biases are added here and not to the products, where it would take a pass of its own.
+    """
+    shape = len(unit.table), projected[0].shape[1], *(1,) * (projected[0].ndim - 3), -1
+    input_bias = [bias.reshape(shape) for bias in jnp.unstack(unit.input_bias, axis=1)]
+    state_bias = [bias.reshape(shape) for bias in jnp.unstack(unit.state_bias, axis=1)]
+    reset = _sigmoid(projected[0] + recurrent[0] + (input_bias[0] + state_bias[0]))
+    update = _sigmoid(projected[1] + recurrent[1] + (input_bias[1] + state_bias[1]))
+    candidate_state = recurrent[2] + state_bias[2]
+    candidate = jnp.tanh(projected[2] + input_bias[2] + reset * candidate_state)
+    return reset, update, candidate, candidate_state
 
 
 def _put(states, state, group, step):
