@@ -3,8 +3,10 @@
 import dataclasses
 import functools
 import logging
-import operator
+import os
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from operator import itemgetter
 from typing import Any, Literal, NamedTuple
 
 import jax
@@ -91,19 +93,19 @@ def fit_ensemble(
     """
     _check_fit(keys, inputs, labels, train_rows, train_counts, validation_rows)
     members = len(train_rows)
-    group = min(config.members_at_once or members, members)
+    workers, group = _share_members(members, config.members_at_once)
     shared = jnp.asarray(inputs), jnp.asarray(labels, jnp.float32)
     own = keys, *(jnp.asarray(a, jnp.int32) for a in (train_rows, train_counts, validation_rows))
-    # The last group repeats its last member, so that every group has the same shape.
-    groups = [
-        np.minimum(np.arange(start, start + group), members - 1)
-        for start in range(0, members, group)
-    ]
     program = dataclasses.replace(config, members_at_once=None)  # the same for groups of any run
-    parts = [
-        _fit_group(model, program, *shared, *jax.tree.map(operator.itemgetter(chosen), own))
-        for chosen in groups
-    ]
+
+    def fit_group(start: int):
+        # The last group repeats its last member, so that every group has the same shape.
+        chosen = np.minimum(np.arange(start, start + group), members - 1)
+        found = _fit_group(model, program, *shared, *jax.tree.map(itemgetter(chosen), own))
+        return jax.block_until_ready(found)
+
+    with ThreadPoolExecutor(workers) as pool:
+        parts = list(pool.map(fit_group, range(0, members, group)))
     params, info = jax.tree.map(lambda *leaves: _join(leaves, members), *parts)
     info = FitInfo(*(np.asarray(leaf) for leaf in info))
     _check_failures(info, config)
@@ -137,6 +139,24 @@ def predict_proba(model: Model, params: Params, inputs: Any, batch_size: int) ->
 def predict_features(model: Model, params: Params, inputs: Any, batch_size: int) -> np.ndarray:
     """Document vectors float32 [X, D] of one member, its parameters without the axis M."""
     return _in_batches(_member_features, model, params, inputs, batch_size, axis=0)
+
+
+def _share_members(members: int, members_at_once: int | None) -> tuple[int, int]:
+    """How many groups train at the same time, and the members of a group.
+
+    On CPU the steps of small models are too short to be shared out, so each core takes a group.
+    """
+    if members_at_once is not None:
+        return 1, min(members_at_once, members)
+    cores = _cores() if jax.default_backend() == "cpu" else 1
+    group = -(-members // cores)
+    return -(-members // group), group
+
+
+def _cores() -> int:
+    if hasattr(os, "sched_getaffinity"):
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 1
 
 
 def _fit_group(model, config, inputs, labels, keys, *rows):
