@@ -5,8 +5,9 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from crabjax.config import Config
+from crabjax.data.files import write_text
 from crabjax.loop import run
-from crabjax.records import Record, summarise, write_text
+from crabjax.records import Record, summarise
 from crabjax.report import comparison_table, draw_curves, draw_data_sets
 from crabjax.settings import ConfigError
 from crabjax.strategies import get_strategy

@@ -1,12 +1,13 @@
 """Records: one flat JSON object per seed and round, and what is computed from many of them."""
 
 import json
-import os
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+
+from crabjax.data.files import write_text
 
 Record = dict[str, Any]
 
@@ -15,26 +16,6 @@ MEASURES = ("micro_f1", "macro_f1", "mean_average_precision")
 
 class RecordsError(ValueError):
     """A records file that cannot be read."""
-
-
-def write_text(path: Path, text: str) -> None:
-    """Replaces a file at once: a reader, or a crash, sees the old text or the new."""
-    beside = path.with_name(path.name + ".part")
-    try:
-        with beside.open("w", encoding="utf-8") as file:
-            file.write(text)
-            file.flush()
-            os.fsync(file.fileno())
-        beside.replace(path)
-    except OSError as error:  # a full disk does not name the file by itself
-        raise OSError(
-            error.errno, f"{error.strerror}; the old file is intact", str(path)
-        ) from error
-    folder = os.open(path.parent, os.O_RDONLY)
-    try:
-        os.fsync(folder)  # without it, a power failure may bring back the old file
-    finally:
-        os.close(folder)
 
 
 def write_records(path: Path, records: Iterable[Record]) -> None:

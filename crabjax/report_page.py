@@ -6,7 +6,8 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from crabjax.comparison import labels_needed, paired_difference
-from crabjax.records import Record, area_under_curve, curves, mean_and_error, write_text
+from crabjax.data.files import write_text
+from crabjax.records import Record, area_under_curve, curves, mean_and_error
 from crabjax.report import TITLES, Runs, draw_curves
 
 SCORES = ("micro_f1", "macro_f1", "mean_average_precision")

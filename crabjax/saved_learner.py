@@ -10,9 +10,8 @@ import jax.numpy as jnp
 import numpy as np
 from flax.traverse_util import flatten_dict, unflatten_dict
 
-from crabjax.data.files import atomic_write
+from crabjax.data.files import atomic_write, write_text
 from crabjax.models import Params
-from crabjax.records import write_text
 
 STATE, PARAMS = "learner.json", "params.safetensors"
 _FORMAT = 1

@@ -129,7 +129,7 @@ from crabjax.labelling.exchange import Entry
 def kill_after(lines):
     def trace(frame, event, _):
         nonlocal lines
-        if not frame.f_code.co_filename.endswith(("project.py", "records.py")):
+        if not frame.f_code.co_filename.endswith(("project.py", "files.py")):
             return None
         lines -= event == "line"
         if lines < 0:

@@ -1,6 +1,7 @@
-"""Lines of text files, plain or gzipped, with errors that name the file and the line."""
+"""Lines of text files, plain or gzipped, with errors that name file and line; whole writes."""
 
 import csv
+import errno
 import gzip
 import json
 import os
@@ -102,17 +103,61 @@ def read_csv_rows(
 
 @contextmanager
 def atomic_write(path: Path) -> Iterator[IO[bytes]]:
-    """A binary file that takes the name ``path`` only once it is complete."""
+    """A binary file that takes the name ``path`` only once it is complete and on the disk.
+
+    A reader, a crash or another writer sees the old file or the new one, whole.
+
+    Raises:
+      OSError: naming ``path``; the old file is intact.
+    """
     path.parent.mkdir(parents=True, exist_ok=True)
-    handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
+    # A name of its own: two writers at once must not write into one file.
+    handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.", suffix=".part")
     try:
         with os.fdopen(handle, "wb") as file:
             yield file
+            file.flush()
+            os.fsync(file.fileno())
         os.chmod(name, 0o644)  # mkstemp's files are private; what we write is ordinary output
         os.replace(name, path)
-    except BaseException:
+    except BaseException as error:
         os.unlink(name)
+        if isinstance(error, OSError) and error.filename in (None, name):  # as of a full disk
+            reason = f"{error.strerror}; the old file is intact"
+            raise OSError(error.errno, reason, str(path)) from error
         raise
+    _flush_folder(path.parent)
+
+
+def write_text(path: Path, text: str) -> None:
+    """Replaces a file at once by UTF-8 text; see :func:`atomic_write`."""
+    with atomic_write(path) as file:
+        file.write(text.encode())
+
+
+def check_writable(path: Path) -> None:
+    """Makes the folder of a file to be written, and a file in it for a moment.
+
+    Raises:
+      OSError: naming ``path``, if it could not be written; better now than after the work.
+    """
+    if path.is_dir():
+        raise IsADirectoryError(errno.EISDIR, "expected a file to write, found a folder", str(path))
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryFile(dir=path.parent):
+            pass
+    except OSError as error:
+        raise OSError(error.errno, f"cannot be written: {error.strerror}", str(path)) from error
+
+
+def _flush_folder(folder: Path) -> None:
+    """Without it, a power failure may bring back the old file."""
+    handle = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)
 
 
 def _bar(path: Path, shown: bool) -> tqdm:

@@ -14,9 +14,14 @@ from xml.sax.saxutils import quoteattr
 import numpy as np
 
 from crabjax.answers import SKIPPED
-from crabjax.data.files import DataError, read_csv_rows, read_json_lines, read_lines
+from crabjax.data.files import (
+    DataError,
+    read_csv_rows,
+    read_json_lines,
+    read_lines,
+    write_text,
+)
 from crabjax.learner import Suggestion
-from crabjax.records import write_text
 
 LABEL_SEPARATOR = ";"
 NO_LABEL = "-"  # in a CSV cell: no label applies; an empty cell is no answer

@@ -19,6 +19,7 @@ import numpy as np
 from crabjax.answers import SKIPPED, LabelError, check_label_names, label_row
 from crabjax.config import Config, load_config, to_yaml
 from crabjax.data.corpus import Corpus, CsvFormat, read_corpus, write_corpus
+from crabjax.data.files import write_text
 from crabjax.labelling.exchange import (
     LABEL_SEPARATOR,
     NO_LABEL,
@@ -27,7 +28,6 @@ from crabjax.labelling.exchange import (
     read_answers,
 )
 from crabjax.learner import Learner
-from crabjax.records import write_text
 from crabjax.saved_learner import SavedLearnerError
 
 PROJECT, CONFIG, TEXTS, LABELS = "project.json", "config.yaml", "texts.jsonl", "labels.jsonl"

@@ -6,9 +6,9 @@ from collections import Counter
 
 from crabjax.answers import SKIPPED
 from crabjax.cross_validation import LearningCurve
+from crabjax.data.files import write_text
 from crabjax.labelling.project import Project
 from crabjax.learner import NotFittedError
-from crabjax.records import write_text
 from crabjax.report import draw_progress
 
 ESTIMATE, PICTURE = "estimate.json", "progress.png"
