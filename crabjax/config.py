@@ -128,6 +128,17 @@ class LoopConfig:
 
 
 @dataclass(frozen=True)
+class DevicesConfig:
+    """Which devices share the work; ``devices: auto`` in a file leaves the choice to the run."""
+
+    ensemble: int | None = setting(None, at_least=1)  # devices that members are shared out over
+    pool: int | None = setting(None, at_least=1)  # devices that documents are shared out over
+    coordinator: str | None = None  # host:port of process 0; "auto" on a cluster JAX knows
+    processes: int | None = setting(None, at_least=1)  # with a coordinator: how many there are
+    process: int | None = setting(None, at_least=0)  # and which of them this is
+
+
+@dataclass(frozen=True)
 class OutputConfig:
     """Where a run writes."""
 
@@ -144,6 +155,7 @@ class Config:
     ensemble: EnsembleConfig = field(default_factory=EnsembleConfig)
     strategy: StrategyConfig = field(default_factory=StrategyConfig)
     loop: LoopConfig = field(default_factory=LoopConfig)
+    devices: DevicesConfig = field(default_factory=DevicesConfig)
     output: OutputConfig = field(default_factory=OutputConfig)
 
 
@@ -213,6 +225,8 @@ def _named_strategies(text: str, variants: dict[str, dict[str, Any]]) -> dict[st
 
 
 def _build(tree: Mapping[str, Any], source: str) -> Config:
+    if tree.get("devices") == "auto":
+        tree = {**tree, "devices": {}}
     try:
         return build(Config, tree, source)
     except ConfigError as error:

@@ -19,7 +19,8 @@ import numpy as np
 
 from crabjax.checkpoint import Checkpoints, Saved
 from crabjax.config import Config, to_dict, to_yaml
-from crabjax.records import Record, summarise, write_records, write_text
+from crabjax.data.files import write_text
+from crabjax.records import Record, summarise, write_records
 from crabjax.settings import ConfigError
 
 log = logging.getLogger(__name__)
@@ -162,13 +163,15 @@ def _versions() -> dict[str, str]:
 
 
 def _comparable(tree: dict[str, Any], prefix: str = "") -> dict[str, Any]:
-    """Dotted keys of everything that can change a record; where files are kept cannot."""
+    """Dotted keys of everything that can change a record; files and devices cannot."""
     flat: dict[str, Any] = {}
     for name, value in tree.items():
         key = prefix + name
-        if isinstance(value, dict) and key != "output":
+        if key in ("devices", "output", "data.cache"):
+            continue
+        if isinstance(value, dict):
             flat |= _comparable(value, f"{key}.")
-        elif key not in ("output", "data.cache"):
+        else:
             flat[key] = value
     return flat
 

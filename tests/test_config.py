@@ -87,6 +87,13 @@ def test_an_empty_section_of_a_child_changes_nothing(tmp_path):
     assert config.ensemble.members_at_once is None
 
 
+def test_devices_can_be_left_to_the_run(tmp_path):
+    write(tmp_path, "devices: {ensemble: 5, pool: 2}", "base.yaml")
+    assert load_config(tmp_path / "base.yaml").devices.pool == 2
+    for text in ("devices: auto", "extends: base.yaml\ndevices: auto"):
+        assert load_config(write(tmp_path, text)).devices.ensemble is None
+
+
 def test_a_strategy_override_keeps_variants_that_differ_in_more(tmp_path):
     text = "variants: {plain: {}, bare: {strategy.attention: false}}"
     path = write(tmp_path, text)
@@ -107,7 +114,7 @@ MISTAKES = {
     r"loop.query_size\?",
     "loops: {rounds: 3}": r"own.yaml: loops: unknown key; did you mean loop",
     "query_size: 3": r"query_size: unknown key; did you mean loop.query_size\?",
-    "zzz: 3": r"zzz: unknown key; sections are data, model, ensemble, strategy, loop, output",
+    "zzz: 3": r"zzz: unknown key; sections are data, model, ensemble, strategy, loop, devices",
     "loop: {query_size: 0}": r"loop.query_size: expected an integer at least 1, found 0",
     "loop: {query_size: many}": r"loop.query_size: expected an integer at least 1, found 'many'",
     "loop: {query_size: 1.5}": r"loop.query_size: expected an integer at least 1, found 1.5",

@@ -15,6 +15,7 @@ LAYERS = [
     {"settings", "checks", "keys"},
     {"config", "scoring", "metrics"},
     {"data"},
+    {"sharding"},
     {"models", "pool", "records", "compilation", "word_rows"},
     {
         "strategies",
