@@ -14,7 +14,8 @@ def test_equals_plain_forward():
     model = build_model(CONFIG, 4, 3)
     params = model.init(jax.random.key(0))
     inputs = jax.random.normal(jax.random.key(1), (5, 4))
-    hidden = inputs @ params["hidden"]["kernel"] + np.asarray(params["hidden"]["bias"])[None]
+    scaled = inputs / np.sqrt((np.asarray(inputs) ** 2).mean(axis=1, keepdims=True))
+    hidden = scaled @ params["hidden"]["kernel"] + np.asarray(params["hidden"]["bias"])[None]
     vectors = np.maximum(hidden, 0)
     logits = vectors @ params["output"]["kernel"] + np.asarray(params["output"]["bias"])[None]
     np.testing.assert_allclose(model.features(params, inputs), vectors, atol=1e-6)
@@ -29,3 +30,12 @@ def test_dropout_needs_a_key():
         model.apply(params, inputs, jax.random.key(0)),
         model.apply(params, inputs, jax.random.key(3)),
     )
+
+
+def test_length_of_the_features_does_not_matter():
+    model = build_model(CONFIG, 4, 3)
+    params = model.init(jax.random.key(0))
+    inputs = jax.random.normal(jax.random.key(1), (5, 4))
+    logits = model.apply(params, inputs)
+    np.testing.assert_allclose(model.apply(params, 1e-3 * inputs), logits, rtol=1e-4, atol=1e-5)
+    assert np.isfinite(model.apply(params, jnp.zeros((1, 4)))).all()
