@@ -118,7 +118,7 @@ def predict_logits(model: Model, params: Params, inputs: Any, batch_size: int) -
     Args:
       model: the classifier.
       params: parameters with a leading axis M.
-      inputs: documents [X, ...], in host or device memory; only a batch at a time is moved.
+      inputs: documents [X, ...]; a batch at a time is moved to the device.
       batch_size: rows a compiled call takes; the last batch is padded.
 
     Raises:
@@ -137,8 +137,16 @@ def predict_proba(model: Model, params: Params, inputs: Any, batch_size: int) ->
 
 
 def predict_features(model: Model, params: Params, inputs: Any, batch_size: int) -> np.ndarray:
-    """Document vectors float32 [X, D] of one member, its parameters without the axis M."""
-    return _in_batches(_member_features, model, params, inputs, batch_size, axis=0)
+    """Document vectors float32 [X, D] of one member, its parameters without the axis M.
+
+    Raises:
+      EnsembleError: a feature is not finite.
+    """
+    features = _in_batches(_member_features, model, params, inputs, batch_size, axis=0)
+    if not np.isfinite(features).all():
+        row = np.argwhere(~np.isfinite(features))[0, 0]
+        raise EnsembleError(f"the features of document {row} are not finite")
+    return features
 
 
 def _share_members(members: int, members_at_once: int | None) -> tuple[int, int]:
@@ -188,10 +196,11 @@ def _in_batches(
     The next batch is started before the last is fetched, so that copies and work overlap.
     """
     check_not_empty("inputs", inputs)
+    inputs = np.asarray(inputs)  # cut on the host: on a device every length of the last is compiled
     _check_words(model, params, inputs)
     results, waiting = [], None
     for start in range(0, len(inputs), batch_size):
-        batch = np.asarray(inputs[start : start + batch_size])
+        batch = inputs[start : start + batch_size]
         padding = [(0, batch_size - len(batch))] + [(0, 0)] * (batch.ndim - 1)
         result = function(model, params, np.pad(batch, padding))
         if waiting is not None:
@@ -241,19 +250,27 @@ def _check_words(model: Model, params: Params, inputs: Any) -> None:
 
 
 def _check_failures(info: FitInfo, config: EnsembleConfig) -> None:
+    name = functools.partial(_member_name, members=len(info.best_epoch), of_seed=config.members)
     failed = info.failed_epoch >= 0
     unusable = info.best_epoch < 0
     if failed.all() or unusable.any():
         named = np.flatnonzero(failed if failed.all() else unusable)
-        places = ", ".join(f"member {m} in epoch {info.failed_epoch[m]}" for m in named)
+        places = ", ".join(f"{name(m)} in epoch {info.failed_epoch[m]}" for m in named)
         raise EnsembleError(
             f"the training loss became non-finite: {places}; "
             f"lower ensemble.learning_rate (now {config.learning_rate})"
         )
     for member in np.flatnonzero(failed):
         log.warning(
-            "member %d: the loss was not finite in epoch %d; its epoch %d is kept",
-            member,
+            "%s: the loss was not finite in epoch %d; its epoch %d is kept",
+            name(member),
             info.failed_epoch[member],
             info.best_epoch[member],
         )
+
+
+def _member_name(member: int, members: int, of_seed: int) -> str:
+    """What to call one of the members; those of a seed lie side by side."""
+    if of_seed == 1 or members == of_seed or members % of_seed:
+        return f"member {member}"
+    return f"member {member} (member {member % of_seed} of seeds[{member // of_seed}])"

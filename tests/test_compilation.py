@@ -45,3 +45,14 @@ def test_growing_training_sets_compile_once(name):
         compiled.append(len(_compiled) - before)
     assert compiled[0] > 0
     assert compiled[1:] == [0, 0]
+
+
+def test_the_number_of_documents_on_the_device_does_not_matter():
+    model = build_model(ModelConfig(name="frozen", hidden=3), 4, 2)
+    params = jax.vmap(model.init)(jax.random.split(jax.random.key(0), 2))
+    documents = [jax.device_put(np.ones((count, 4), np.float32)) for count in (5, 6, 11)]
+    predict_proba(model, params, documents[0], 4)
+    before = len(_compiled)
+    for inputs in documents[1:]:
+        predict_proba(model, params, inputs, 4)
+    assert len(_compiled) == before

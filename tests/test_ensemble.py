@@ -262,6 +262,15 @@ def test_all_members_failing_is_an_error():
         slope_setting(limit=0.35).fit(SLOPE_CONFIG)
 
 
+def test_failures_name_the_seed():
+    one = slope_setting(limit=0.35)
+    keys = jax.tree.map(lambda keys: jnp.concatenate([keys, keys]), one.keys)
+    rows = {name: np.concatenate([getattr(one, name)] * 2) for name in one._fields[4:]}
+    config = dataclasses.replace(SLOPE_CONFIG, members=2)
+    with pytest.raises(EnsembleError, match=r"member 3 \(member 1 of seeds\[1\]\) in epoch 3"):
+        one._replace(keys=keys, **rows).fit(config)
+
+
 def test_a_member_without_a_finite_epoch_is_an_error():
     setting = slope_setting(limit=100.0)
     inputs = np.concatenate([setting.inputs, np.full((1, 1), np.inf, np.float32)])
@@ -295,6 +304,8 @@ def test_prediction_never_returns_nan(setting, fitted):
     params = {**fitted[0], "bias": fitted[0]["bias"].at[1].set(jnp.nan)}
     with pytest.raises(EnsembleError, match="member 1: the logits of document 0"):
         predict_proba(setting.model, params, setting.inputs[:8], 8)
+    with pytest.raises(EnsembleError, match="the features of document 0 are not finite"):
+        predict_features(setting.model, of_member(params, 1), setting.inputs[:8], 8)
 
 
 def test_member_keys():
