@@ -2,8 +2,6 @@
 
 import numpy as np
 from scipy import sparse
-from sklearn.decomposition import TruncatedSVD
-from sklearn.feature_extraction.text import TfidfTransformer
 
 from crabjax.pool.kmeans import kmeans_picks
 from crabjax.pool.select import normalised
@@ -32,6 +30,9 @@ def topic_vectors(tokens: np.ndarray) -> np.ndarray:
 
     Deerwester et al. (1990). D is 64, or the number of distinct ids where that is smaller.
     """
+    from sklearn.decomposition import TruncatedSVD
+    from sklearn.feature_extraction.text import TfidfTransformer
+
     present = tokens != 0
     _, ids = np.unique(tokens[present], return_inverse=True)
     starts = np.concatenate([[0], np.cumsum(present.sum(axis=1))])

@@ -4,9 +4,6 @@ import math
 import warnings
 
 import numpy as np
-from sklearn.cluster import KMeans
-from sklearn.exceptions import ConvergenceWarning
-from threadpoolctl import threadpool_limits
 
 # Each thread adds its share of a centre in the order it finishes. Two shares add up to the same
 # float either way, three do not: more threads would make equal runs differ.
@@ -26,6 +23,11 @@ def kmeans_picks(embeddings: np.ndarray, count: int, generator: np.random.Genera
     """
     if count == 0 or count >= len(embeddings):
         return np.arange(min(count, len(embeddings)))
+    # Here, because loading it takes a second that a run spends better on its first fit.
+    from sklearn.cluster import KMeans
+    from sklearn.exceptions import ConvergenceWarning
+    from threadpoolctl import threadpool_limits
+
     start = embeddings[starting_rows(embeddings, count, generator)]
     clusters = KMeans(count, init=start, random_state=0)  # pyright: ignore[reportArgumentType]
     with warnings.catch_warnings(), threadpool_limits(_DETERMINISTIC_THREADS, user_api="openmp"):

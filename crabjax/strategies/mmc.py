@@ -4,8 +4,6 @@ import warnings
 
 import jax
 import numpy as np
-from sklearn.exceptions import ConvergenceWarning
-from sklearn.linear_model import LogisticRegression
 
 from crabjax.config import StrategyConfig
 from crabjax.pool.randomness import host_generator
@@ -49,6 +47,9 @@ def predict_counts(
     counts = labels.sum(axis=1)
     if np.all(counts == counts[0]):
         return np.full(len(probabilities), counts[0])
+    from sklearn.exceptions import ConvergenceWarning
+    from sklearn.linear_model import LogisticRegression
+
     regression = LogisticRegression(max_iter=1000)
     with warnings.catch_warnings():
         # A fit that stops early still ranks the counts, and separable counts never converge.
