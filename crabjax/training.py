@@ -10,7 +10,15 @@ from jax import lax
 
 from crabjax.config import EnsembleConfig
 from crabjax.models import Model, Params
-from crabjax.word_rows import new_numbers, renumbered, scale_other_rows, update_rows
+from crabjax.optimizer import (
+    Learner,
+    all_params,
+    learn,
+    select,
+    shrink_idle_words,
+    start_learner,
+)
+from crabjax.word_rows import WordOrder, order_words
 
 
 class FitInfo(NamedTuple):
@@ -51,35 +59,11 @@ class TrainingData(NamedTuple):
     validation_rows: jax.Array
 
 
-class _Words(NamedTuple):
-    """The word order of training: new numbers [M, vocabulary], and tiles with training words."""
-
-    numbers: jax.Array
-    tiles: jax.Array
-
-
-class _Learner(NamedTuple):
-    """What a step changes, [M, ...] each.
-
-    Attributes:
-      params: all parameters but the word table, and the factor by which rows of words that are
-        in no training document have shrunk in this epoch.
-      state: their optimiser state.
-      table: the word table in the order of training, None for models without one.
-      table_state: its optimiser state.
-    """
-
-    params: tuple[Params, jax.Array]
-    state: Any
-    table: jax.Array | None
-    table_state: Any
-
-
 class _Progress(NamedTuple):
     """What one epoch hands to the next; every array but ``epoch`` has a leading axis M."""
 
     epoch: jax.Array
-    learner: _Learner
+    learner: Learner
     best_params: Params
     best_f1: jax.Array
     best_epoch: jax.Array
@@ -99,13 +83,13 @@ def train(
     """
     members = len(data.train_counts)
     words = _order_words(model, params, data)
-    learner = _start(model, config, params, words)
+    learner = start_learner(model, config, params, words)
     by_epoch = jnp.full((members, config.epochs), jnp.nan, jnp.float32)
     none = jnp.full_like(data.train_counts, -1)
     progress = _Progress(
         epoch=jnp.int32(0),
         learner=learner,
-        best_params=_all_params(model, learner),
+        best_params=all_params(model, learner),
         best_f1=jnp.full(members, -1, jnp.float32),
         best_epoch=none,
         failed_epoch=none,
@@ -116,7 +100,7 @@ def train(
 
     def run_epoch(progress: _Progress) -> _Progress:
         learner, loss = _train_epoch(model, config, progress, data, words)
-        f1, finite = _validate(model, config, _all_params(model, learner), data, words)
+        f1, finite = _validate(model, config, all_params(model, learner), data, words)
         return _record(model, config, progress, learner, loss, f1, finite)
 
     def unfinished(progress: _Progress) -> jax.Array:
@@ -148,41 +132,15 @@ def _train_epoch(model, config, progress: _Progress, data: TrainingData, words):
         learner, total = carry
         rows = jnp.clip(counts - batch * size, 0, size)  # [M], live rows of this batch
         batched = jax.vmap(gradients, in_axes=(0, _per_member(words), 0, 0, 0, None))
-        losses, found = batched(_all_params(model, learner), words, keys, orders, counts, batch)
+        losses, found = batched(all_params(model, learner), words, keys, orders, counts, batch)
         going = progress.training & (rows > 0)
-        learner = _learn(model, config, learner, found, counts, going, words)
+        learner = learn(model, config, learner, found, counts, going, words)
         return learner, total + jnp.where(going, losses * rows.astype(losses.dtype), 0)
 
     batches = jnp.max((counts + size - 1) // size)
     start = progress.learner, jnp.zeros(len(counts), jnp.float32)
     learner, total = lax.fori_loop(0, batches, step, start)
-    return _shrink_other_words(learner, words), total / counts.astype(total.dtype)
-
-
-def _learn(model, config, learner: _Learner, gradients, counts, going, words) -> _Learner:
-    """One AdamW step of the members that are ``going`` [M]."""
-
-    def member(count, going, whole, gradients):
-        batches = (count + config.batch_size - 1) // config.batch_size
-        params, state = whole
-        with jax.numpy_dtype_promotion("standard"):  # optax raises a float to an integer power
-            optimizer = _optimizer(config, config.epochs * batches)
-            updates, state = optimizer.update(gradients, state, params)
-        return _select(going, (optax.apply_updates(params, updates), state), whole)
-
-    def update(whole, gradients):
-        return jax.vmap(member)(counts, going, whole, gradients)
-
-    factor = jnp.zeros_like(learner.params[1])
-    if words is None:
-        whole = update((learner.params, learner.state), (gradients, factor))
-        return learner._replace(params=whole[0], state=whole[1])
-    others = {name: leaf for name, leaf in gradients.items() if name != model.table}
-    whole = update((learner.params, learner.state), (others, factor))
-    table = update_rows(
-        update, (learner.table, learner.table_state), gradients[model.table], words.tiles
-    )
-    return _Learner(*whole, *table)
+    return shrink_idle_words(learner, words), total / counts.astype(total.dtype)
 
 
 def _validate(model, config, params, data: TrainingData, words):
@@ -215,11 +173,11 @@ def _record(model, config, progress: _Progress, learner, loss, f1, finite) -> _P
     best_epoch = jnp.where(improved, progress.epoch, progress.best_epoch)
     failed = progress.training & ~good
     column = functools.partial(lax.dynamic_update_index_in_dim, index=progress.epoch, axis=1)
-    params = _all_params(model, learner)
+    params = all_params(model, learner)
     return _Progress(
         epoch=progress.epoch + 1,
         learner=learner,
-        best_params=jax.vmap(_select)(improved, params, progress.best_params),
+        best_params=jax.vmap(select)(improved, params, progress.best_params),
         best_f1=jnp.where(improved, f1, progress.best_f1),
         best_epoch=best_epoch,
         failed_epoch=jnp.where(failed, progress.epoch, progress.failed_epoch),
@@ -249,56 +207,11 @@ def _shuffled(batch_size: int, key, rows, count):
     return jnp.pad(order, (0, batch_size))
 
 
-def _optimizer(config: EnsembleConfig, steps: jax.Array) -> optax.GradientTransformation:
-    """AdamW; with ``warmup_linear``, rising then falling to zero over ``steps`` (traced)."""
-
-    def rate(count: Any) -> jax.Array:
-        done, last = count.astype(jnp.float32), steps.astype(jnp.float32)
-        warmup = config.warmup_fraction * last
-        rising = done / jnp.maximum(warmup, 1)
-        falling = (last - done) / jnp.maximum(last - warmup, 1)
-        return config.learning_rate * jnp.clip(jnp.minimum(rising, falling), 0, 1)
-
-    constant = config.schedule == "constant"
-    return optax.adamw(config.learning_rate if constant else rate, weight_decay=config.weight_decay)
-
-
-def _select(chosen: jax.Array, new: Any, old: Any) -> Any:
-    return jax.tree.map(lambda a, b: jnp.where(chosen, a, b), new, old)
-
-
-def _order_words(model, params, data: TrainingData) -> _Words | None:
+def _order_words(model, params, data: TrainingData) -> WordOrder | None:
     if model.table is None:
         return None
     vocabulary = params[model.table].shape[1]
-    live = jnp.arange(data.train_rows.shape[1])[None, :] < data.train_counts[:, None]
-    one = lambda rows, live: new_numbers(data.inputs[rows], live, vocabulary)
-    numbers, tiles = jax.vmap(one)(data.train_rows, live)
-    return _Words(numbers, jnp.max(tiles))
-
-
-def _start(model, config, params, words) -> _Learner:
-    init = jax.vmap(_optimizer(config, jnp.int32(1)).init)
-    factor = jnp.ones(len(jax.tree.leaves(params)[0]), jnp.float32)
-    if words is None:
-        return _Learner((params, factor), init((params, factor)), None, None)
-    others = {name: leaf for name, leaf in params.items() if name != model.table}
-    table = jax.vmap(renumbered)(params[model.table], words.numbers)
-    return _Learner((others, factor), init((others, factor)), table, init(table))
-
-
-def _all_params(model, learner: _Learner) -> Params:
-    params = learner.params[0]
-    return params if learner.table is None else {**params, model.table: learner.table}
-
-
-def _shrink_other_words(learner: _Learner, words) -> _Learner:
-    """Applies the epoch's weight decay to words that are in no training document."""
-    if words is None or learner.table is None:
-        return learner
-    params, factor = learner.params
-    table = jax.vmap(scale_other_rows, in_axes=(0, None, 0))(learner.table, words.tiles, factor)
-    return learner._replace(params=(params, jnp.ones_like(factor)), table=table)
+    return order_words(data.inputs, data.train_rows, data.train_counts, vocabulary)
 
 
 def _in_first_order(model, params: Params, words) -> Params:
@@ -314,4 +227,4 @@ def _documents(data: TrainingData, words, rows):
 
 
 def _per_member(words):
-    return None if words is None else _Words(0, None)  # type: ignore[arg-type]
+    return None if words is None else WordOrder(0, None)  # type: ignore[arg-type]

@@ -6,13 +6,43 @@ applied once an epoch. Words are renumbered so that those of the training docume
 """
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
 from jax import lax
 
 TILE = 512  # rows updated at a time
+
+
+class WordOrder(NamedTuple):
+    """The order of words in training.
+
+    Attributes:
+      numbers: the new number [M, V] of every word.
+      tiles: int32 scalar; every member's first words, those in its training documents, lie in
+        this many tiles.
+    """
+
+    numbers: jax.Array
+    tiles: jax.Array
+
+
+def order_words(
+    tokens: jax.Array, rows: jax.Array, counts: jax.Array, vocabulary: int
+) -> WordOrder:
+    """Orders the words of every member.
+
+    Args:
+      tokens: int32 [N, T].
+      rows: int32 [M, C], each member's training documents.
+      counts: int32 [M], how many of them are live.
+      vocabulary: V.
+    """
+    live = jnp.arange(rows.shape[1])[None, :] < counts[:, None]
+    one = lambda rows, live: new_numbers(tokens[rows], live, vocabulary)
+    numbers, tiles = jax.vmap(one)(rows, live)
+    return WordOrder(numbers, jnp.max(tiles))
 
 
 def new_numbers(tokens: jax.Array, live: jax.Array, vocabulary: int) -> tuple[jax.Array, jax.Array]:

@@ -8,7 +8,9 @@ import pytest
 
 from crabjax.config import EnsembleConfig, ModelConfig
 from crabjax.ensemble import fit_ensemble, member_keys, predict_features, predict_proba
-from crabjax.models import build_model
+from crabjax.models import Model, build_model
+from crabjax.models.distilbert import transformer_classifier
+from crabjax.models.pretrained import Architecture
 
 COMPILE_EVENT = "/jax/core/compile/backend_compile_duration"
 _compiled: list[str] = []
@@ -22,13 +24,23 @@ def _count(event: str, duration_secs: float, **kwargs) -> None:
 jax.monitoring.register_event_duration_secs_listener(_count)
 
 
-@pytest.mark.parametrize("name", ["text_cnn", "frozen"])
+def small_model(name: str) -> Model:
+    """A classifier of 16 word ids, or of 16 features, and 2 labels."""
+    if name == "distilbert":
+        return transformer_classifier(
+            Architecture(name, 16, positions=16, width=4, inner=6, heads=2, layers=1), 2
+        )
+    config = ModelConfig(name=name, embedding=4, kernels=3, hidden=3, attention=2)  # type: ignore
+    return build_model(config, 16, 2)
+
+
+@pytest.mark.parametrize("name", ["text_cnn", "text_rnn", "distilbert", "frozen"])
 def test_growing_training_sets_compile_once(name):
     generator = np.random.default_rng(0)
     tokens = generator.integers(1, 16, (40, 16)).astype(np.int32)
     inputs = tokens.astype(np.float32) if name == "frozen" else tokens
     labels = generator.random((40, 2)) < 0.5
-    model = build_model(ModelConfig(name=name, embedding=4, kernels=3, hidden=3), 16, 2)
+    model = small_model(name)
     config = EnsembleConfig(epochs=2, batch_size=4)
     rows = np.tile(np.arange(24), (2, 1))
     valid = np.tile(np.arange(30, 40), (2, 1))

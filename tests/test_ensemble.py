@@ -20,6 +20,9 @@ from crabjax.ensemble import (
     predict_proba,
 )
 from crabjax.models import Model, build_model
+from crabjax.models.distilbert import transformer_classifier
+from crabjax.models.pretrained import Architecture
+from crabjax.optimizer import learning_rate
 from crabjax.word_rows import TILE
 
 MEMBERS, DOCUMENTS, TOKENS, LABELS = 3, 90, 6, 2
@@ -158,13 +161,16 @@ def test_members_stop_on_their_own(fitted):
     assert (info.failed_epoch == -1).all()
 
 
-@pytest.mark.parametrize("name", ["text_rnn", "frozen"])
+@pytest.mark.parametrize("name", ["text_rnn", "frozen", "distilbert"])
 def test_other_models_equal_a_plain_loop(name):
     setting = make_setting(ModelConfig(name="text_rnn", embedding=4, hidden=3, attention=2))
     if name == "frozen":
         inputs = np.random.default_rng(1).normal(size=(DOCUMENTS, 4)).astype(np.float32)
         model = build_model(ModelConfig(name="frozen", hidden=3), 4, LABELS)
         setting = setting._replace(inputs=inputs, model=model)
+    if name == "distilbert":
+        encoder = Architecture(name, VOCABULARY, TOKENS, width=4, inner=6, heads=2, layers=1)
+        setting = setting._replace(model=transformer_classifier(encoder, LABELS))
     config = dataclasses.replace(CONFIG, epochs=3)
     params, info = setting.fit(config)
     best, best_epoch, losses, _ = plain_fit(setting, config, 2)
@@ -183,6 +189,12 @@ def test_warmup_schedule_equals_a_plain_loop(setting):
     best, _, losses, _ = plain_fit(setting, config, 0, rate)
     np.testing.assert_allclose(info.loss[0], losses, rtol=1e-4)
     assert_same_params(of_member(params, 0), best)
+
+
+def test_without_warmup_the_first_step_counts():
+    config = EnsembleConfig(learning_rate=0.1, schedule="warmup_linear", warmup_fraction=0.0)
+    rates = [float(learning_rate(config, jnp.int32(step), jnp.int32(4))) for step in range(5)]
+    np.testing.assert_allclose(rates, [0.1, 0.075, 0.05, 0.025, 0.0], rtol=1e-6)
 
 
 def test_other_members_do_not_matter(setting, fitted):

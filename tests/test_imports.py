@@ -20,6 +20,7 @@ LAYERS = [
     {
         "strategies",
         "training",
+        "optimizer",
         "ensemble",
         "checkpoint",
         "comparison",

@@ -7,21 +7,26 @@ import jax.numpy as jnp
 import pytest
 
 from crabjax.config import EnsembleConfig, ModelConfig
-from crabjax.ensemble import _ensemble_logits
 from crabjax.models import build_model
+from crabjax.models.distilbert import transformer_classifier
+from crabjax.models.pretrained import Architecture
 from crabjax.training import TrainingData, train
 
+ENCODER = Architecture("distilbert", 16, positions=16, width=4, inner=6, heads=2, layers=1)
 MODELS = {
-    "text_cnn": ModelConfig(name="text_cnn", embedding=4, kernels=3),
-    "text_rnn": ModelConfig(name="text_rnn", embedding=4, hidden=3, attention=2),
-    "frozen": ModelConfig(name="frozen", hidden=3),
+    "text_cnn": build_model(ModelConfig(name="text_cnn", embedding=4, kernels=3), 16, 3),
+    "text_rnn": build_model(
+        ModelConfig(name="text_rnn", embedding=4, hidden=3, attention=2), 16, 3
+    ),
+    "frozen": build_model(ModelConfig(name="frozen", hidden=3), 16, 3),
+    "distilbert": transformer_classifier(ENCODER, 3),
 }
 
 
 @pytest.mark.parametrize("platform", ["cuda", "tpu"])
 @pytest.mark.parametrize("name", MODELS)
 def test_fit_and_predict_lower(name, platform):
-    model = build_model(MODELS[name], 16, 3)
+    model = MODELS[name]
     keys: Any = jax.ShapeDtypeStruct((2,), jax.random.key(0).dtype)
     params = jax.eval_shape(jax.vmap(model.init), keys)
     shape: Any = jax.ShapeDtypeStruct
@@ -35,6 +40,6 @@ def test_fit_and_predict_lower(name, platform):
         shape((2, 5), jnp.int32),
     )
     fit = train.trace(model, EnsembleConfig(batch_size=4), params, data)
-    predict = _ensemble_logits.trace(model, params, inputs)
+    predict = jax.jit(jax.vmap(model.apply, in_axes=(0, None))).trace(params, inputs)
     for traced in (fit, predict):
         assert traced.lower(lowering_platforms=(platform,)).as_text()

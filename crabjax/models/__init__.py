@@ -16,13 +16,13 @@ _MODULES = {"text_cnn": TextCNN, "text_rnn": TextRNN, "frozen": FrozenHead}
 
 
 @functools.cache
-def build_model(config: ModelConfig, vocabulary_size: int, labels: int) -> Model:
+def build_model(config: ModelConfig, input_size: int, labels: int) -> Model:
     """The classifier a configuration names; equal arguments give the same object.
 
     Args:
       config: its name and sizes.
-      vocabulary_size: number of word ids, padding included; for ``frozen``, the number of
-        features of a document.
+      input_size: number of word ids, padding included; for ``frozen``, of features of a document;
+        a pretrained encoder brings its own.
       labels: K.
     """
     if config.name == "distilbert":
@@ -32,6 +32,6 @@ def build_model(config: ModelConfig, vocabulary_size: int, labels: int) -> Model
     module = _MODULES[config.name]
 
     def build(rngs: nnx.Rngs):
-        return module(config, vocabulary_size, labels, rngs)
+        return module(config, input_size, labels, rngs)
 
     return as_model(build)
