@@ -1,7 +1,8 @@
 """Experiment settings: frozen dataclasses, read from YAML with errors that name the key.
 
 A file states only what differs from the defaults below. ``extends: other.yaml`` starts from
-another file; ``variants`` names several runs of one experiment, each by its own overrides.
+another file; ``variants`` names several runs of one experiment, each by its own overrides;
+``preset: paper`` takes the paper's own settings for what the file does not state.
 """
 
 import dataclasses
@@ -77,7 +78,7 @@ class EnsembleConfig:
 
     members: int = setting(5, at_least=1)
     member_init: Literal["same", "independent"] = "same"
-    members_at_once: int | None = setting(None, at_least=1)  # None: all
+    members_at_once: int | None = setting(None, at_least=1)  # a device; None: what fits
     batch_size: int = setting(50, at_least=1)
     epochs: int = setting(80, at_least=1)
     patience: int = setting(30, at_least=1)
@@ -85,7 +86,7 @@ class EnsembleConfig:
     weight_decay: float = setting(0.01, at_least=0.0)
     schedule: Literal["constant", "warmup_linear"] = "constant"
     warmup_fraction: float = setting(0.1, at_least=0.0, at_most=1.0)
-    predict_batch: int = setting(256, at_least=1)
+    predict_batch: int | None = setting(256, at_least=1)  # a device; None: what fits
 
 
 @dataclass(frozen=True)
@@ -148,8 +149,9 @@ class OutputConfig:
 
 @dataclass(frozen=True)
 class Config:
-    """One experiment, whole."""
+    """One experiment, whole. ``preset`` says which defaults hold where nothing else is stated."""
 
+    preset: Literal["recommended", "paper"] = "recommended"
     data: DataConfig = field(default_factory=DataConfig)
     model: ModelConfig = field(default_factory=ModelConfig)
     ensemble: EnsembleConfig = field(default_factory=EnsembleConfig)
@@ -157,6 +159,10 @@ class Config:
     loop: LoopConfig = field(default_factory=LoopConfig)
     devices: DevicesConfig = field(default_factory=DevicesConfig)
     output: OutputConfig = field(default_factory=OutputConfig)
+
+
+# Where the defaults above differ from the paper, and what it has there.
+PAPER: dict[str, Any] = {}
 
 
 def load_config(name: str | Path, overrides: Iterable[str] = ()) -> Config:
@@ -188,11 +194,12 @@ def load_variants(name: str | Path, overrides: Iterable[str] = ()) -> dict[str, 
     changes = dict(parse_override(Config, text, "--set") for text in overrides)
     if "strategy.name" in changes:
         variants = _named_strategies(changes.pop("strategy.name"), variants)
-    base = to_dict(_build(tree, str(path)))
+    _build(tree, str(path))  # what is wrong in the file itself should be said of the file
     configs = {}
     for variant, own in variants.items():
-        config = _build(merge(base, nest(own)), f"{path}: variants.{variant}")
-        config = _build(merge(to_dict(config), nest(changes)), "--set")
+        merged = merge(tree, nest(own))
+        _build(merged, f"{path}: variants.{variant}")
+        config = _build(merge(merged, nest(changes)), "--set")
         configs[variant or config.strategy.name] = config
     return configs
 
@@ -227,8 +234,9 @@ def _named_strategies(text: str, variants: dict[str, dict[str, Any]]) -> dict[st
 def _build(tree: Mapping[str, Any], source: str) -> Config:
     if tree.get("devices") == "auto":
         tree = {**tree, "devices": {}}
+    preset = PAPER if tree.get("preset") == "paper" else {}
     try:
-        return build(Config, tree, source)
+        return build(Config, merge(preset, tree), source)
     except ConfigError as error:
         # What a dataclass checks by itself does not know where the value came from.
         where = "" if str(error).startswith(source) else f"{source}: "
@@ -265,7 +273,7 @@ def to_yaml(config: Config) -> str:
 def from_overrides(overrides: Iterable[str]) -> Config:
     """The defaults, changed by ``section.key=value`` strings."""
     changes = dict(parse_override(Config, text, "--set") for text in overrides)
-    return build(Config, nest(changes), "--set")
+    return _build(nest(changes), "--set")
 
 
 def from_dict(tree: Mapping[str, Any], source: str = "config") -> Config:

@@ -119,10 +119,8 @@ def place_parts(mesh: Mesh, size: int, part: Callable[[slice], Any]) -> Any:
         the one being made.
     """
     sharding = NamedSharding(mesh, PartitionSpec(ENSEMBLE))
-    parts = [
-        jax.device_put(part(index[0]), device)
-        for device, index in sharding.addressable_devices_indices_map((size,)).items()
-    ]
+    places: Any = sharding.addressable_devices_indices_map((size,))
+    parts = [jax.device_put(part(index[0]), device) for device, index in places.items()]
 
     def joined(*leaves: jax.Array) -> jax.Array:
         shape = (size, *leaves[0].shape[1:])

@@ -88,7 +88,7 @@ def test_selected_documents_are_new_and_in_the_pool(finished):
         assert problem.poolable[row, chosen].all()
 
 
-@pytest.mark.parametrize("program", ["train", "_ensemble_logits", "_score_chunk", "_evaluate"])
+@pytest.mark.parametrize("program", ["train", "ensemble_logits", "_score_chunk", "_evaluate"])
 def test_a_run_compiles_each_program_once(finished, program):
     _, _, per_round = finished
     assert per_round[0].count(program) == 1
