@@ -2,7 +2,9 @@
 
 Such a module is named in SUBCOMMANDS and has a docstring whose first line is its help text,
 ``add_arguments(parser)``, and ``run(arguments) -> rows``: dicts with the same keys, one a line of
-the table.
+the table. The time of a row stands in ``seconds`` or ``epoch s``; words and whole numbers in a row
+say what was timed, and reports are compared by them.
 """
 
-SUBCOMMANDS = ("scoring", "fit", "round")
+SUBCOMMANDS = ("scoring", "fit", "predict", "round", "scaling")
+ALL = ("scoring", "fit", "predict", "round")  # what the subcommand ``all`` runs

@@ -4,7 +4,7 @@ import ctypes
 import json
 import statistics
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -21,24 +21,27 @@ class Timing(NamedTuple):
       spread: slowest minus fastest repeat, relative to the median.
       compile: what the first call took beyond the median.
       repeats: number of timed calls.
+      fastest: of the repeats; what other work on the machine disturbs least.
     """
 
     median: float
     spread: float
     compile: float
     repeats: int
+    fastest: float
 
 
 def measure(function: Callable[..., Any], *arguments: Any, repeats: int = 5) -> Timing:
     """Times a call, waiting for its result; the first call warms up and shows the compile time."""
-    first = _seconds(function, arguments)
-    seconds = [_seconds(function, arguments) for _ in range(repeats)]
+    first = seconds_of(function, *arguments)
+    seconds = [seconds_of(function, *arguments) for _ in range(repeats)]
     median = statistics.median(seconds)
     spread = (max(seconds) - min(seconds)) / median
-    return Timing(median, spread, max(first - median, 0.0), repeats)
+    return Timing(median, spread, max(first - median, 0.0), repeats, min(seconds))
 
 
-def _seconds(function: Callable[..., Any], arguments: Sequence[Any]) -> float:
+def seconds_of(function: Callable[..., Any], *arguments: Any) -> float:
+    """The time of one call, its result waited for."""
     start = time.perf_counter()
     jax.block_until_ready(function(*arguments))
     return time.perf_counter() - start
@@ -47,9 +50,10 @@ def _seconds(function: Callable[..., Any], arguments: Sequence[Any]) -> float:
 def peak_extra_megabytes(function: Callable[..., Any], *arguments: Any) -> float | None:
     """Memory a call needs at its peak beyond what was in use before, its result included.
 
-    On an accelerator this is the device's own account, on CPU the resident set of the process,
-    where the system can tell (Linux); None elsewhere. Warm the function up first, or compilation
-    is counted too.
+    On CPU it is read from the resident set of the process, where the system can tell (Linux); warm
+    the function up first, or compilation is counted too. Other devices keep their own account,
+    whose peak cannot be reset: there it is an upper bound if an earlier call needed more. None
+    where nobody knows.
     """
     before = _memory_in_use()
     jax.block_until_ready(function(*arguments))
@@ -61,7 +65,7 @@ def _memory_in_use() -> int | None:
     """Bytes in use now; on CPU this also restarts the record of the peak."""
     stats = jax.devices()[0].memory_stats()
     if stats is not None:
-        return stats["peak_bytes_in_use"]
+        return stats.get("bytes_in_use")
     try:
         # Pages kept from freed arrays would hide what the next call needs.
         ctypes.CDLL(None).malloc_trim(0)
@@ -73,7 +77,7 @@ def _memory_in_use() -> int | None:
 
 def _peak_memory() -> int | None:
     stats = jax.devices()[0].memory_stats()
-    return _status_bytes("VmHWM") if stats is None else stats["peak_bytes_in_use"]
+    return _status_bytes("VmHWM") if stats is None else stats.get("peak_bytes_in_use")
 
 
 def _status_bytes(field: str) -> int | None:
@@ -117,13 +121,18 @@ def _cell(value: Any) -> str:
     return f"{value:.4g}" if isinstance(value, float) else str(value)
 
 
-def write_json(path: str | Path, name: str, settings: Row, rows: Sequence[Row]) -> None:
-    """Writes a benchmark's rows with its settings, the device and the version of jax."""
+class Result(NamedTuple):
+    """The settings a benchmark ran with, and its rows."""
+
+    settings: Row
+    rows: list[Row]
+
+
+def write_json(path: str | Path, results: Mapping[str, Result]) -> None:
+    """Writes results by benchmark, with the device and the version of jax."""
     report = {
-        "benchmark": name,
-        "settings": settings,
         "device": device_description(),
         "jax": jax.__version__,
-        "rows": list(rows),
+        "benchmarks": {name: result._asdict() for name, result in results.items()},
     }
     Path(path).write_text(json.dumps(report, indent=2) + "\n", encoding="utf-8")

@@ -1,8 +1,8 @@
 """Expected loss reduction against H alone and against the dense evaluation in NumPy/SciPy.
 
-One evaluation is one (candidate, anchor, label, outcome). "entropy" evaluates H on as many points,
-"dense" follows Eqs. 2 to 4 with scipy.special.betainc on --dense-candidates of the candidates, its
-time scaled to all of them.
+One evaluation is one (candidate, anchor, label, outcome). "entropy" evaluates H on as many points;
+"dense", with --against dense, follows Eqs. 2 to 4 with scipy.special.betainc on --dense-candidates
+of the candidates, its time scaled to all of them.
 
 Tried for the kernel on two busy CPU cores, as processor time per evaluation at P=188 and P=1878
 (two idle cores need half of it), where H alone takes 2.2 to 2.5 ns:
@@ -14,6 +14,7 @@ Tried for the kernel on two busy CPU cores, as processor time per evaluation at 
 """
 
 import argparse
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -21,86 +22,114 @@ import numpy as np
 from scipy import special
 
 from crabjax.benchmarks.common import Row, measure, peak_extra_megabytes
+from crabjax.benchmarks.roofline import Work, device_peaks, program_work, roofline
 from crabjax.scoring import BetaRule, beta_entropy, expected_loss_reduction
+from crabjax.scoring.elr import _label_gain
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Adds the settings of this benchmark."""
     sizes = {"candidates": 2048, "anchors": 188, "labels": 20, "members": 5}
     for name, default in sizes.items():
         parser.add_argument(f"--{name}", type=int, default=default)
     parser.add_argument("--alpha", type=float, default=0.1)
     parser.add_argument("--beta", type=float, default=3.0)
     parser.add_argument("--chunk-size", type=int, default=512)
-    parser.add_argument("--dense-candidates", type=int, default=32, help="0 leaves dense out")
+    parser.add_argument("--against", choices=["dense"], help="also time the dense evaluation")
+    parser.add_argument("--dense-candidates", type=int, default=32)
     parser.add_argument("--repeats", type=int, default=5)
 
 
 def run(arguments: argparse.Namespace) -> list[Row]:
+    """H alone, the kernel and, if asked for, the dense evaluation."""
     rule = BetaRule(arguments.alpha, arguments.beta)
-    candidates, anchors = _ensemble_probabilities(arguments)
+    candidates, anchors = ensemble_probabilities(
+        arguments.members, arguments.candidates, arguments.anchors, arguments.labels
+    )
     evaluations = 2 * arguments.candidates * arguments.anchors * arguments.labels
     rows = [
-        _entropy_row(rule, evaluations, arguments.repeats),
+        _entropy_row(rule, evaluations, arguments),
         _kernel_row(candidates, anchors, rule, evaluations, arguments),
     ]
-    if arguments.dense_candidates:
+    if arguments.against == "dense":
         rows.append(_dense_row(candidates, anchors, rule, evaluations, arguments))
     kernel = rows[1]["seconds"]
     return [{**row, "of kernel": row["seconds"] / kernel} for row in rows]
 
 
-def _ensemble_probabilities(arguments: argparse.Namespace) -> tuple[np.ndarray, np.ndarray]:
-    """Members that lean towards 0, as on rare labels, and disagree by about one logit."""
+def ensemble_probabilities(
+    members: int, candidates: int, anchors: int, labels: int
+) -> tuple[np.ndarray, np.ndarray]:
+    """Members that lean towards 0, as on rare labels, and disagree by about one logit.
+
+    Returns:
+      float32 [E, X, K] and [E, P, K].
+    """
     random = np.random.default_rng(0)
-    rows, labels = arguments.candidates + arguments.anchors, arguments.labels
+    rows = candidates + anchors
     shared = random.normal(-2, 2, (1, rows, labels)).astype(np.float32)
-    own = random.standard_normal((arguments.members, rows, labels), np.float32)
+    own = random.standard_normal((members, rows, labels), np.float32)
     probs = special.expit(shared + own)
-    return probs[:, : arguments.candidates], probs[:, arguments.candidates :]
+    return probs[:, :candidates], probs[:, candidates:]
 
 
-def _row(name: str, seconds: float, evaluations: int, **rest: float | None) -> Row:
+def score_work(
+    members: int, candidates: int, anchors: int, labels: int, chunk_size: int, rule: BetaRule
+) -> Work | None:
+    """XLA's count for one label of one chunk, the sum over labels included, times all of them."""
+    one = lambda *shape: jax.ShapeDtypeStruct(shape, jnp.float32)
+    add = lambda total, candidate, anchor: total + _label_gain(candidate, anchor, rule)
+    shapes = one(chunk_size, anchors), one(members, chunk_size), one(members, anchors)
+    work = program_work(add, *shapes)
+    return work and work.times(labels * -(-candidates // chunk_size))
+
+
+def _row(name: str, seconds: float, evaluations: int, arguments, **rest: Any) -> Row:
     return {
         "what": name,
+        "candidates": arguments.candidates,
+        "anchors": arguments.anchors,
+        "labels": arguments.labels,
+        "members": arguments.members,
         "seconds": seconds,
         "ns/evaluation": 1e9 * seconds / evaluations,
         "spread": rest.get("spread"),
         "compile s": rest.get("compile"),
         "peak extra MB": rest.get("memory"),
+        **roofline(rest.get("work"), seconds, device_peaks()),
     }
 
 
-def _entropy_row(rule: BetaRule, evaluations: int, repeats: int) -> Row:
+def _entropy_row(rule: BetaRule, evaluations: int, arguments) -> Row:
     """H on a block that stays in cache, as often as it takes: memory traffic is not H's cost."""
     block = 1 << 16
     rounds = -(-evaluations // block)
     points = jnp.asarray(np.random.default_rng(1).random(block, np.float32))
-
-    @jax.jit
-    def evaluate(points: jax.Array) -> jax.Array:
-        # Each pass starts from the last result, so that none can be left out.
-        return jax.lax.fori_loop(
-            0, rounds, lambda _, q: jnp.clip(q + beta_entropy(q, rule) * 1e-3, 0, 1), points
-        )
-
-    timing = measure(evaluate, points, repeats=repeats)
-    return _row("entropy", timing.median, evaluations, **timing._asdict())
+    # Each pass starts from the last result, so that none can be left out.
+    one_pass = lambda q: jnp.clip(q + beta_entropy(q, rule) * 1e-3, 0, 1)
+    evaluate = jax.jit(lambda q: jax.lax.fori_loop(0, rounds, lambda _, q: one_pass(q), q))
+    timing = measure(evaluate, points, repeats=arguments.repeats)
+    work = program_work(one_pass, jax.ShapeDtypeStruct(points.shape, points.dtype))
+    work = work and work.times(rounds)
+    return _row("entropy", timing.median, evaluations, arguments, work=work, **timing._asdict())
 
 
 def _kernel_row(candidates, anchors, rule, evaluations: int, arguments) -> Row:
     score = lambda: expected_loss_reduction(
         candidates, anchors, rule, chunk_size=arguments.chunk_size
     )
+    sizes = (arguments.members, arguments.candidates, arguments.anchors, arguments.labels)
+    work = score_work(*sizes, arguments.chunk_size, rule)
     timing = measure(score, repeats=arguments.repeats)
-    memory = peak_extra_megabytes(score)
-    return _row("kernel", timing.median, evaluations, memory=memory, **timing._asdict())
+    rest = timing._asdict() | {"memory": peak_extra_megabytes(score), "work": work}
+    return _row("kernel", timing.median, evaluations, arguments, **rest)
 
 
 def _dense_row(candidates, anchors, rule, evaluations: int, arguments) -> Row:
     some = candidates[:, : arguments.dense_candidates]
     share = some.shape[1] / candidates.shape[1]
     timing = measure(dense_expected_loss_reduction, some, anchors, rule, repeats=1)
-    return _row("dense", timing.median / share, evaluations)
+    return _row("dense", timing.median / share, evaluations, arguments)
 
 
 def dense_expected_loss_reduction(

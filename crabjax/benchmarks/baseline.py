@@ -1,0 +1,66 @@
+"""The parts of a round as a plain script has them: a PyTorch loop, and the score in NumPy."""
+
+import os
+
+import numpy as np
+from scipy.special import expit
+
+from crabjax.benchmarks.common import seconds_of
+from crabjax.benchmarks.scoring import dense_expected_loss_reduction
+from crabjax.config import Config
+from crabjax.loop import Info
+from crabjax.problem import Problem
+from crabjax.scoring import BetaRule
+
+
+def dense_query_seconds(config: Config, problem: Problem, info: Info, timed: int) -> float:
+    """Seconds of the scores of a round by Eqs. 2 to 4 as they stand, over all seeds.
+
+    Timed on ``timed`` candidates of a seed, and taken to grow with their number. Which documents
+    they are makes no difference to the time, so random probabilities serve.
+    """
+    rule = BetaRule(config.strategy.alpha, config.strategy.beta)
+    unlabelled = int((problem.poolable[0] & ~problem.initial[0]).sum())
+    anchors = max(1, round(config.strategy.anchor_fraction * unlabelled))
+    shape = (config.ensemble.members, timed + anchors, problem.labels.shape[1])
+    probabilities = expit(np.random.default_rng(0).normal(-2, 2, shape).astype(np.float32))
+    some, others = probabilities[:, :timed], probabilities[:, timed:]
+    seconds = seconds_of(dense_expected_loss_reduction, some, others, rule)
+    candidates = (
+        sum(selection.info.get("candidates", {"all": unlabelled}).values())
+        for selection in info.selections
+    )
+    return sum(candidates) * seconds / timed
+
+
+def torch_seconds(config: Config, problem: Problem) -> dict[str, float]:
+    """Seconds of fit and predict, members and seeds one after another; the first seed is timed."""
+    try:
+        import torch
+    except ImportError as error:
+        raise SystemExit("--against torch needs PyTorch: pip install 'crabjax[torch]'") from error
+    from crabjax.benchmarks import torch_models
+
+    torch.set_num_threads(len(os.sched_getaffinity(0)))  # as many as XLA takes
+    kinds = {"text_cnn": torch_models.TextCNN, "text_rnn": torch_models.TextRNN}
+    if config.model.name not in kinds:
+        raise SystemExit(f"--against torch knows {', '.join(kinds)}, not {config.model.name}")
+    vocabulary, labels = int(problem.inputs.max()) + 1, problem.labels.shape[1]
+    build = lambda: kinds[config.model.name](config.model, vocabulary, labels)
+
+    def fit() -> None:
+        rows, held_out = np.flatnonzero(problem.initial[0]), problem.validation_rows[0]
+        torch_models.train_members(
+            build, config.ensemble, problem.inputs, problem.labels, rows, held_out
+        )
+
+    def predict() -> None:
+        pool = torch.from_numpy(problem.inputs[: problem.documents]).long()
+        with torch.no_grad():
+            for _ in range(config.ensemble.members):
+                network = build().eval()
+                for batch in pool.split(config.ensemble.predict_batch):
+                    torch.sigmoid(network(batch)).numpy()
+
+    seeds = len(config.loop.seeds)
+    return {"fit": seeds * seconds_of(fit), "predict": seeds * seconds_of(predict)}

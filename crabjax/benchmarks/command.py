@@ -1,0 +1,107 @@
+"""The command line of ``scripts/benchmark.py``: which benchmark, at which sizes, written where."""
+
+import argparse
+import importlib
+from collections.abc import Sequence
+from types import ModuleType
+
+from crabjax.benchmarks import ALL, SUBCOMMANDS, common, compare
+from crabjax.benchmarks.presets import PRESETS
+
+DESCRIPTION = """Times crabjax on the devices JAX finds: CPU, GPU or TPU.
+
+  python scripts/benchmark.py all --preset small --json before.json
+  python scripts/benchmark.py --compare before.json after.json
+
+Times are medians of repeats after a warm-up; spread is the slowest minus the fastest repeat over
+the median, compile s what the first call took on top, peak extra MB the memory a call needed.
+GFLOP/s and GB/s are set against a matrix product and a pass over a large array, measured on the
+same device; of peak is the larger share, nearer bound says of which.
+"""
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Runs what the arguments ask for; returns the exit code."""
+    arguments = _parse(argv)
+    if arguments.compare:
+        before, after = arguments.compare
+        return _compare(before, after, arguments.tolerance)
+    device = common.device_description()
+    print(f"{device['platform']}: {device['kind']}, {device['count']} device(s)")
+    names = ALL if arguments.benchmark == "all" else (arguments.benchmark,)
+    results = {}
+    for name in names:
+        own = arguments if arguments.benchmark == name else _parse(_same_preset(name, arguments))
+        if len(names) > 1:
+            print(f"\n{name}", flush=True)
+        rows = _module(name).run(own)
+        common.print_table(rows)
+        outside = ("benchmark", "compare", "tolerance", "json")
+        settings = {key: value for key, value in vars(own).items() if key not in outside}
+        results[name] = common.Result(settings, rows)
+    if arguments.json:
+        common.write_json(arguments.json, results)
+    return 0
+
+
+def _parse(argv: Sequence[str] | None) -> argparse.Namespace:
+    parser, commands = _parser()
+    arguments = parser.parse_args(argv)
+    if arguments.compare is None and arguments.benchmark is None:
+        parser.error("expected a benchmark, or --compare A.json B.json")
+    if arguments.benchmark in SUBCOMMANDS and arguments.preset:
+        # Presets are defaults, so that an option beside them wins; hence a second look.
+        commands[arguments.benchmark].set_defaults(**PRESETS[arguments.preset][arguments.benchmark])
+        arguments = parser.parse_args(argv)
+    return arguments
+
+
+def _parser() -> tuple[argparse.ArgumentParser, dict[str, argparse.ArgumentParser]]:
+    layout = argparse.RawDescriptionHelpFormatter
+    parser = argparse.ArgumentParser(description=DESCRIPTION, formatter_class=layout)
+    parser.add_argument(
+        "--compare", nargs=2, metavar=("A.json", "B.json"), help="ratios of two reports, B over A"
+    )
+    parser.add_argument(
+        "--tolerance",
+        type=float,
+        default=0.1,
+        help="with --compare: growth of a time that is no regression yet (default: 0.1); the exit "
+        "code is 1 if there is a regression",
+    )
+    commands = {}
+    choices = parser.add_subparsers(dest="benchmark")
+    for name in SUBCOMMANDS:
+        text = _module(name).__doc__ or ""
+        commands[name] = choices.add_parser(
+            name, help=text.splitlines()[0], description=text, formatter_class=layout
+        )
+        _module(name).add_arguments(commands[name])
+    commands["all"] = choices.add_parser("all", help=f"{', '.join(ALL)}, one after another")
+    for command in commands.values():
+        command.add_argument("--preset", choices=list(PRESETS), help="sizes; see presets.py")
+        command.add_argument("--json", metavar="FILE", help="also write the rows to this file")
+    return parser, commands
+
+
+def _module(name: str) -> ModuleType:
+    return importlib.import_module(f"crabjax.benchmarks.{name}")
+
+
+def _same_preset(name: str, arguments: argparse.Namespace) -> list[str]:
+    return [name, *(["--preset", arguments.preset] if arguments.preset else [])]
+
+
+def _compare(before: str, after: str, tolerance: float) -> int:
+    try:
+        reports = compare.read_report(before), compare.read_report(after)
+        found = compare.compare_reports(*reports, tolerance)
+    except compare.CompareError as error:
+        print(f"error: {error}")
+        return 2
+    for note in found.notes:
+        print(f"note: {note}")
+    common.print_table(found.rows)
+    if found.regressions:
+        print(f"{found.regressions} row(s) slower by more than {tolerance:.0%} and the spreads")
+    return 1 if found.regressions else 0
