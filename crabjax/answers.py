@@ -93,5 +93,8 @@ def _matrix(matrix: np.ndarray, label_names: Sequence[str], count: int) -> np.nd
     expected = (count, len(label_names))
     if matrix.shape != expected:
         raise LabelError(f"labels: expected a matrix {expected}, found {matrix.shape}")
-    check_labels("labels", matrix)
+    try:
+        check_labels("labels", matrix)
+    except ValueError as error:
+        raise LabelError(str(error)) from error
     return matrix.astype(bool)

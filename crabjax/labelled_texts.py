@@ -6,6 +6,7 @@ from typing import Any
 import numpy as np
 
 from crabjax.answers import Answer, names_of, parse_answers
+from crabjax.texts import check_texts
 
 
 class LabelledTexts:
@@ -42,8 +43,9 @@ class LabelledTexts:
 
         A later answer for a text replaces the earlier, and takes the last place in order.
         """
-        given = [(self._rows[text], one) for text, one in zip(texts, answers) if one is not None]
-        for row, answer in given:
+        given = [(text, answer) for text, answer in zip(texts, answers) if answer is not None]
+        for text, answer in given:
+            row = self._rows[text]
             self._answers.pop(row, None)
             self._answers[row] = answer
         return bool(given)
@@ -72,9 +74,15 @@ class LabelledTexts:
 
     @classmethod
     def from_dict(cls, state: dict[str, Any]) -> "LabelledTexts":
-        """What :meth:`to_dict` gave."""
+        """What :meth:`to_dict` gave.
+
+        Raises:
+          KeyError, TypeError, ValueError: for anything else.
+        """
         new = cls(state["label_names"])
-        new.see(state["texts"])
+        new.see(check_texts(state["texts"]))
         rows, labels = [row for row, _ in state["answers"]], [a for _, a in state["answers"]]
+        if len(new._rows) < len(state["texts"]) or not set(rows) <= set(range(len(new._rows))):
+            raise ValueError("answers do not fit the texts")
         new._answers = dict(zip(rows, parse_answers(labels, new.label_names, len(rows))))
         return new

@@ -5,7 +5,7 @@ import hashlib
 import json
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import jax
 import numpy as np
@@ -14,58 +14,28 @@ from scipy.special import expit
 from crabjax.answers import LabelError, check_label_names, parse_answers
 from crabjax.config import Config, from_dict, to_dict
 from crabjax.cross_validation import LearningCurve, learning_curve, member_rows
-from crabjax.data.encode import Tokenizer
 from crabjax.ensemble import fit_ensemble, member_keys, predict_features, predict_logits
 from crabjax.keys import run_key
 from crabjax.labelled_texts import LabelledTexts
 from crabjax.metrics import evaluate
-from crabjax.models import Model, Params
-from crabjax.pool.diverse import diverse_picks
+from crabjax.models import Params
 from crabjax.pool.randomness import host_generator
-from crabjax.problem import classifier
-from crabjax.saved_learner import SavedLearner, read_saved, write_saved
+from crabjax.saved_learner import (
+    VERSION,
+    SavedLearner,
+    SavedLearnerError,
+    read_saved,
+    write_saved,
+)
 from crabjax.strategies import EmptyPoolError, Pool, get_strategy
-from crabjax.texts import text_inputs, text_tokenizer
+from crabjax.suggestion import Suggestion, cover, query
+from crabjax.texts import EncodedTexts, check_texts, encode_texts, text_inputs
 
 FEWEST_LABELLED = 10  # with fewer, an ensemble's opinion is worth less than a spread-out query
-DIVERSE = "diverse"
 
 
 class NotFittedError(ValueError):
     """Too few labels for what was asked."""
-
-
-class Suggestion(NamedTuple):
-    """The documents to label next.
-
-    Attributes:
-      indices: int64 [n], positions in the pool that was given.
-      scores: float32 [n], the strategy's score, larger is better; NaN where it has none.
-      probabilities: float32 [n, K], the ensemble's; NaN in a cold start.
-      sources: why each document was looked at: "diverse" in a cold start; for CRAB "label_wise",
-        "negative", "hard" or "fill"; else the strategy's name.
-    """
-
-    indices: np.ndarray
-    scores: np.ndarray
-    probabilities: np.ndarray
-    sources: list[str]
-
-
-class _Documents(NamedTuple):
-    """Every text seen, as arrays, and the classifier that takes them."""
-
-    tokenizer: Tokenizer
-    inputs: np.ndarray  # [N, ...]
-    model: Model
-
-
-class _Picks(NamedTuple):
-    """Chosen rows, with the scores and sources of a :class:`Suggestion`."""
-
-    rows: np.ndarray
-    scores: np.ndarray
-    sources: list[str]
 
 
 class Learner:
@@ -76,8 +46,8 @@ class Learner:
     order they came, and the answers. The ensemble is trained when first needed after an answer;
     words count as known if any text given to ``fit``, ``ask`` or ``tell`` has them.
 
-    With 1000 labelled documents or more each member sets another tenth to fifth of them aside to
-    choose its epoch by; with fewer, epochs are compared on the training documents themselves.
+    Up to 600 labelled documents, epochs are compared on the training documents themselves; beyond,
+    each member sets more and more aside to choose its epoch by, from 800 on another eighth.
 
     Args:
       config: ``data`` (tokens), ``model``, ``ensemble`` and ``strategy`` are used; of ``loop`` the
@@ -99,7 +69,7 @@ class Learner:
 
     def fit(self, texts: Sequence[str], labels: Any) -> "Learner":
         """Starts again from these answers; see :meth:`tell`."""
-        texts = _check_texts(texts)
+        texts = check_texts(texts)
         parse_answers(labels, self.label_names, len(texts))  # before anything is forgotten
         self._known = LabelledTexts(self.label_names)
         self._forget()
@@ -116,7 +86,7 @@ class Learner:
         Raises:
           LabelError: naming the first document whose labels cannot be used; nothing is added.
         """
-        texts = _check_texts(texts)
+        texts = check_texts(texts)
         answers = parse_answers(labels, self.label_names, len(texts))
         self._see(texts)
         if self._known.answer(texts, answers):
@@ -133,7 +103,7 @@ class Learner:
         Raises:
           EmptyPoolError: if every document of the pool has an answer.
         """
-        texts = _check_texts(pool_texts)
+        texts = check_texts(pool_texts)
         if n < 1:
             raise ValueError(f"n: expected at least 1, found {n}")
         self._see(texts)
@@ -143,10 +113,12 @@ class Learner:
         unlabelled = np.array(sorted(places.keys() - self._known.answered), np.int64)
         if len(unlabelled) == 0:
             raise EmptyPoolError(f"ask: all {len(texts)} documents of the pool have an answer")
-        cold = self._is_cold()
-        rows, scores, sources = (self._cover if cold else self._query)(unlabelled, n)
-        probabilities = np.full((len(rows), len(self.label_names)), np.nan, np.float32)
-        if not cold:
+        key, strategy = self._key("query"), self.config.strategy
+        if self._is_cold():
+            rows, scores, sources = cover(key, self._documents().inputs, unlabelled, n)
+            probabilities = np.full((len(rows), len(self.label_names)), np.nan, np.float32)
+        else:
+            rows, scores, sources = query(key, self._pool(unlabelled), n, strategy)
             probabilities = expit(self._seen_logits()[:, rows]).mean(axis=0)
         indices = np.array([places[row] for row in rows.tolist()], np.int64)
         return Suggestion(indices, scores, probabilities, sources)
@@ -157,7 +129,7 @@ class Learner:
         Raises:
           NotFittedError: if no labelled document carries any label.
         """
-        texts = _check_texts(texts)
+        texts = check_texts(texts)
         if not texts:
             return np.zeros((0, len(self.label_names)), np.float32)
         if (rows := self._known.rows(texts)) is not None:
@@ -175,7 +147,7 @@ class Learner:
 
         Documents without labels are left out.
         """
-        texts = _check_texts(texts)
+        texts = check_texts(texts)
         answers = parse_answers(labels, self.label_names, len(texts))
         known = [(t, a) for t, a in zip(texts, answers) if isinstance(a, np.ndarray)]
         if not known:
@@ -210,8 +182,9 @@ class Learner:
         )
 
     def fingerprint(self) -> str:
-        """A hash of all that decides the results: configuration, texts and answers."""
-        return hashlib.sha256(json.dumps(self._state(), sort_keys=True).encode()).hexdigest()
+        """A hash of all that decides the results: version, configuration, texts and answers."""
+        decides = self._state() | {"version": VERSION}
+        return hashlib.sha256(json.dumps(decides, sort_keys=True).encode()).hexdigest()
 
     def save(self, folder: str | Path) -> None:
         """Writes texts, answers and, where trained, parameters; a learner there is replaced."""
@@ -219,23 +192,46 @@ class Learner:
 
     @classmethod
     def load(cls, folder: str | Path) -> "Learner":
-        """Reads a saved learner.
+        """Reads a saved learner, also one that another version trained.
 
         Raises:
-          SavedLearnerError: if there is none or it is damaged.
+          SavedLearnerError: if there is none, it is damaged or of a form that is not known.
         """
-        state, params = read_saved(Path(folder))
-        learner = cls(from_dict(state["config"], str(folder)), state["label_names"])
-        learner._known = LabelledTexts.from_dict(state)
+        state, params, _ = read_saved(Path(folder))
+        try:
+            learner = cls(from_dict(state["config"], "config"), state["label_names"])
+            learner._known = LabelledTexts.from_dict(state)
+        except (KeyError, TypeError, ValueError, AttributeError) as error:
+            reason = f"{error} is missing" if isinstance(error, KeyError) else error
+            raise SavedLearnerError(
+                f"{folder}: damaged, or of another version: {reason}"
+            ) from error
         learner._params = params
         return learner
+
+    def restore(self, folder: str | Path) -> bool:
+        """Takes over the parameters of a saved learner with the same texts and answers.
+
+        Returns:
+          Whether it had the same configuration, texts and answers; else nothing changes.
+
+        Raises:
+          SavedLearnerError: if there is none, it is damaged, or another version trained it,
+            which may have come to other parameters.
+        """
+        state, params, version = read_saved(Path(folder))
+        if version != VERSION:
+            raise SavedLearnerError(f"{folder}: of crabjax {version}, this is {VERSION}")
+        if same := state == self._state():
+            self._params, self._logits = params, None
+        return same
 
     def _state(self) -> dict[str, Any]:
         return {"config": to_dict(self.config)} | self._known.to_dict()
 
     def _forget(self) -> None:
         """Drops all that follows from texts and answers; it is made again when needed."""
-        self._encoded: _Documents | None = None
+        self._encoded: EncodedTexts | None = None
         self._params: Params | None = None
         self._logits: np.ndarray | None = None
 
@@ -249,13 +245,9 @@ class Learner:
     def _key(self, purpose: str) -> jax.Array:
         return run_key(self.config.loop.seeds[0], purpose, len(self._known.answered))
 
-    def _documents(self) -> _Documents:
+    def _documents(self) -> EncodedTexts:
         if self._encoded is None:
-            texts = self._known.texts
-            tokenizer = text_tokenizer(self.config, texts)
-            inputs = text_inputs(self.config, tokenizer, texts)
-            model = classifier(self.config, inputs, tokenizer.size, len(self.label_names))
-            self._encoded = _Documents(tokenizer, inputs, model)
+            self._encoded = encode_texts(self.config, self._known.texts, len(self.label_names))
         return self._encoded
 
     def _ensemble(self) -> Params:
@@ -280,25 +272,9 @@ class Learner:
             self._logits = predict_logits(documents.model, params, documents.inputs, batch)
         return self._logits
 
-    def _cover(self, unlabelled: np.ndarray, n: int) -> _Picks:
-        """The cold start."""
-        generator = host_generator(self._key("query"))
-        picks = diverse_picks(self._documents().inputs[unlabelled], n, generator)
-        no_scores = np.full(len(picks), np.nan, np.float32)
-        return _Picks(unlabelled[picks], no_scores, [DIVERSE] * len(picks))
-
-    def _query(self, unlabelled: np.ndarray, n: int) -> _Picks:
-        """Asks the strategy."""
-        strategy = get_strategy(self.config.strategy.name)
-        pool = self._pool(unlabelled, strategy.needs_features)
-        rows, _, scores, sources = strategy(self._key("query"), pool, n, self.config.strategy)
-        if scores is None:
-            scores = np.full(len(rows), np.nan)
-        return _Picks(rows, np.asarray(scores, np.float32), sources or [strategy.name] * len(rows))
-
-    def _pool(self, unlabelled: np.ndarray, with_features: bool) -> Pool:
+    def _pool(self, unlabelled: np.ndarray) -> Pool:
         loop, features = self.config.loop, None
-        if with_features:
+        if get_strategy(self.config.strategy.name).needs_features:
             first = jax.tree.map(lambda leaf: leaf[0], self._ensemble())
             documents, batch = self._documents(), self.config.ensemble.predict_batch
             features = predict_features(documents.model, first, documents.inputs, batch)
@@ -311,13 +287,3 @@ class Learner:
             round=max(0, self.labelled - loop.initial_size) // loop.query_size,
             rounds=loop.rounds,
         )
-
-
-def _check_texts(texts: Sequence[str]) -> list[str]:
-    if isinstance(texts, str):
-        raise TypeError(f"texts: expected a list of strings, found the string {texts[:40]!r}")
-    texts = list(texts)
-    for position, text in enumerate(texts):
-        if not isinstance(text, str):
-            raise TypeError(f"texts[{position}]: expected a string, found {type(text).__name__}")
-    return [str(text) for text in texts]  # NumPy strings become plain ones

@@ -2,6 +2,7 @@
 
 import hashlib
 import json
+from importlib import metadata
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -14,6 +15,7 @@ from crabjax.data.files import atomic_write, write_text
 from crabjax.models import Params
 
 STATE, PARAMS = "learner.json", "params.safetensors"
+VERSION = metadata.version("crabjax")
 _FORMAT = 1
 
 
@@ -22,10 +24,11 @@ class SavedLearnerError(ValueError):
 
 
 class SavedLearner(NamedTuple):
-    """A JSON-able state, and the parameters of a trained ensemble."""
+    """A JSON-able state, the parameters of a trained ensemble, and what version trained it."""
 
     state: dict[str, Any]
     params: Params | None
+    version: str = VERSION
 
 
 def write_saved(folder: Path, saved: SavedLearner) -> None:
@@ -41,7 +44,8 @@ def write_saved(folder: Path, saved: SavedLearner) -> None:
         digest = hashlib.sha256(content).hexdigest()
         with atomic_write(folder / PARAMS) as file:
             file.write(content)
-    write_text(folder / STATE, json.dumps({"format": _FORMAT, "params": digest} | saved.state))
+    about = {"format": _FORMAT, "version": saved.version, "params": digest}
+    write_text(folder / STATE, json.dumps(about | saved.state))
 
 
 def read_saved(folder: Path) -> SavedLearner:
@@ -59,10 +63,16 @@ def read_saved(folder: Path) -> SavedLearner:
         raise SavedLearnerError(f"{path}: no saved learner here ({error})") from error
     if not isinstance(state, dict) or state.pop("format", None) != _FORMAT:
         raise SavedLearnerError(f"{path}: expected a learner of format {_FORMAT}")
-    if (digest := state.pop("params")) is None:
-        return SavedLearner(state, None)
-    content = (folder / PARAMS).read_bytes() if (folder / PARAMS).is_file() else b""
+    if not {"params", "version"} <= state.keys():
+        raise SavedLearnerError(f'{path}: damaged: "params" or "version" is missing')
+    digest, version = state.pop("params"), state.pop("version")
+    if digest is None:
+        return SavedLearner(state, None, version)
+    try:
+        content = (folder / PARAMS).read_bytes()
+    except OSError as error:
+        raise SavedLearnerError(f"{folder / PARAMS}: cannot be read ({error})") from error
     if hashlib.sha256(content).hexdigest() != digest:
         raise SavedLearnerError(f"{folder / PARAMS}: not the parameters saved with {path.name}")
     params = unflatten_dict(load(content), sep="/")
-    return SavedLearner(state, jax.tree.map(jnp.asarray, params))
+    return SavedLearner(state, jax.tree.map(jnp.asarray, params), version)

@@ -16,7 +16,7 @@ from crabjax.labelling.exchange import (
     write_suggestion,
 )
 from crabjax.labelling.status import status_text
-from crabjax.learner import DIVERSE
+from crabjax.suggestion import DIVERSE
 
 EXAMPLE = """\
 example:
@@ -65,9 +65,9 @@ def run_suggest(options: argparse.Namespace) -> None:
     """Writes the documents to label next."""
     check_name(options.output)
     project = Project.open(options.project)
-    project.check_outside(options.output)
-    project.check_added(options.output)
+    project.check_output(options.output)
     learner = project.learner()
+    project.restore(learner)
     suggestion = learner.ask(project.texts, options.count)
     project.keep(learner)
     write_suggestion(options.output, suggestion, project.ids, project.texts, project.label_names)
@@ -104,8 +104,9 @@ def run_predict(options: argparse.Namespace) -> None:
     """Writes labels of all documents: the person's where there are any, else the ensemble's."""
     check_name(options.output, (".csv", ".jsonl"))
     project = Project.open(options.project)
-    project.check_outside(options.output)
+    project.check_output(options.output)
     learner = project.learner()
+    project.restore(learner)
     probabilities = learner.predict_proba(project.texts)
     project.keep(learner)
     labels, sources = project.decide(probabilities)

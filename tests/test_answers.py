@@ -42,7 +42,7 @@ def test_labels_that_do_not_fit_are_named(labels, message):
 
 
 def test_a_matrix_of_other_numbers_is_refused():
-    with pytest.raises(ValueError, match="expected labels 0 or 1, found 2"):
+    with pytest.raises(LabelError, match="expected labels 0 or 1, found 2"):
         parse_answers(np.full((3, 3), 2), NAMES, 3)
 
 

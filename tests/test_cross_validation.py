@@ -1,5 +1,6 @@
 """Held-out parts and cross-validated scores."""
 
+import itertools
 from typing import Any
 
 import numpy as np
@@ -15,18 +16,32 @@ from crabjax.cross_validation import (
 )
 
 
-def test_a_tenth_to_a_fifth_is_held_out_in_powers_of_two():
-    assert [held_out_size(n) for n in (10, 999, 1000, 1279, 1280)] == [0, 0, 128, 128, 256]
-    for documents in range(1000, 6000):
-        assert documents / 10 < held_out_size(documents) <= documents / 5
+def test_what_is_held_out_grows_from_nothing_to_an_eighth():
+    assert [held_out_size(n) for n in (10, 600, 601, 602, 700)] == [0, 0, 0, 1, 50]
+    assert [held_out_size(n) for n in (800, 2000, 8192, 50_000)] == [100, 250, 1024, 1024]
+
+
+def test_a_label_more_changes_what_models_see_by_little():
+    def seen(count):
+        split = member_rows(np.arange(count), 1, np.random.default_rng(0))
+        trained = set(split.train_rows[0, : split.train_counts[0]].tolist())
+        own = [row in trained for row in split.validation_rows[0].tolist()]
+        return int(split.train_counts[0]), np.mean(own)
+
+    steps = [seen(count) for count in range(580, 1300)]
+    for (trained, own), (more_trained, less_own) in itertools.pairwise(steps):
+        assert abs(more_trained - trained) <= 1
+        assert abs(less_own - own) < 0.02
+    assert (steps[0][1], steps[-1][1]) == (1, 0)  # from training documents to held-out ones
 
 
 def test_members_hold_out_parts_that_do_not_overlap():
-    rows = np.arange(100, 1500)
+    rows = np.arange(100, 2148)
     split = member_rows(rows, 5, np.random.default_rng(0))
-    held = split.validation_rows
-    assert held.shape == (5, 256)
-    assert len(np.unique(held)) == 5 * 256
+    held = [np.unique(own) for own in split.validation_rows]
+    assert split.validation_rows.shape == (5, 1024)
+    assert [len(own) for own in held] == [256] * 5
+    assert len(np.unique(np.concatenate(held))) == 5 * 256
     for member in range(5):
         trained = split.train_rows[member, : split.train_counts[member]]
         assert sorted([*trained, *held[member]]) == rows.tolist()
@@ -46,11 +61,12 @@ def test_shapes_change_only_when_the_labels_double():
     assert len(shapes) == 1
 
 
-def test_smaller_parts_repeat_their_held_out_documents_equally_often():
-    split = split_rows([np.arange(1100), np.arange(2600)], 2600)
-    _, repeats = np.unique(split.validation_rows[0], return_counts=True)
-    assert repeats.tolist() == [4] * 128  # 512 places for 128 documents
-    assert split.train_counts.tolist() == [1100 - 128, 2600 - 512]
+def test_parts_of_several_sizes_each_follow_their_own_rule():
+    split = split_rows([np.arange(500), np.arange(700), np.arange(2048)], 2048)
+    assert split.train_counts.tolist() == [500, 650, 1792]
+    assert len(np.unique(split.validation_rows[0])) == 500
+    _, repeats = np.unique(split.validation_rows[2], return_counts=True)
+    assert repeats.tolist() == [4] * 256  # 1024 places for 256 documents
 
 
 def test_curve_sizes_halve():

@@ -13,7 +13,8 @@ from crabjax.labelling.exchange import (
     write_predictions,
     write_suggestion,
 )
-from crabjax.learner import Suggestion
+from crabjax.labelling.review import Known, find_problems
+from crabjax.suggestion import Suggestion
 
 NAMES = ("a", "b & c")
 IDS = ["d1", "d2", "d3"]
@@ -107,7 +108,11 @@ def test_csv_cells(tmp_path):
 @pytest.mark.parametrize(
     ("name", "content", "message"),
     [
-        ("in.csv", "id,label\n1,a\n", r'in\.csv:2: expected a column "labels"'),
+        ("in.csv", "id,label\n1,a\n", r'in\.csv:1: expected a header with "id", "labels"'),
+        ("in.csv", "id,label\n", r"in\.csv:1: expected a header"),
+        ("in.csv", "", r"in\.csv:1: expected a header .* found an empty line"),
+        ("in.jsonl", "", r"in\.jsonl: no lines in this file"),
+        ("in.jsonl", '{"id": "1", "label": []}\n', r'in\.jsonl:1: expected the field "labels"'),
         ("in.csv", "id,labels\n1,a,b\n", r"in\.csv:2: expected 2 columns"),
         ("in.jsonl", '{"labels": []}\n', r'in\.jsonl:1: expected the field "id"'),
         ("in.jsonl", '\n{"id": 1, "labels": "a"}\n', r"in\.jsonl:2: .*list of strings"),
@@ -130,6 +135,31 @@ def test_annotators_who_disagree_are_an_error(tmp_path):
     (tmp_path / "in.json").write_text(json.dumps(tasks))
     with pytest.raises(DataError, match="task 1: annotations disagree"):
         read_answers(tmp_path / "in.json")
+
+
+def test_an_annotator_who_skips_leaves_it_to_the_others(tmp_path):
+    result = [{"type": "choices", "value": {"choices": ["a"]}}]
+    cancelled = {"was_cancelled": True, "result": []}
+    tasks = [
+        {"data": {"document_id": "d1"}, "annotations": [cancelled, {"result": result}]},
+        {"data": {"document_id": "d2"}, "annotations": [{"result": result}, cancelled]},
+        {"data": {"document_id": "d3"}, "annotations": [cancelled, cancelled]},
+    ]
+    (tmp_path / "in.json").write_text(json.dumps(tasks))
+    said = [entry.labels for entry in read_answers(tmp_path / "in.json")]
+    assert said == [["a"], ["a"], "skipped"]
+
+
+def test_unknown_labels_come_with_the_advice_of_their_file(tmp_path):
+    known = Known({"d1": "text"}, {}, NAMES)
+    result = [{"type": "choices", "value": {"choices": ["z"]}}]
+    tasks = [{"data": {"document_id": "d1"}, "annotations": [{"result": result}]}]
+    (tmp_path / "in.json").write_text(json.dumps(tasks))
+    (tmp_path / "in.csv").write_text('id,labels\nd1,"a,z"\n')
+    (studio,) = find_problems(read_answers(tmp_path / "in.json"), known, replace=False)
+    assert 'in.json: task 1: unknown label "z"; known are a, b & c (Label Studio must' in studio
+    (table,) = find_problems(read_answers(tmp_path / "in.csv"), known, replace=False)
+    assert table.endswith('(labels are separated by ";")')
 
 
 def test_predictions(tmp_path):

@@ -1,6 +1,7 @@
 """Fit, ask, tell."""
 
 import dataclasses
+import json
 import shutil
 from pathlib import Path
 
@@ -224,6 +225,56 @@ def test_damaged_saves_are_noticed(trained, tmp_path):
     (tmp_path / "params.safetensors").write_bytes(b"other")
     with pytest.raises(SavedLearnerError, match="not the parameters saved with"):
         Learner.load(tmp_path)
+
+
+def damage(state, what):
+    """A saved state with one thing wrong."""
+    changed = {
+        "no texts": {"texts": None},
+        "texts twice": {"texts": ["x"] * len(state["texts"])},
+        "no names": {"label_names": None},
+        "other names": {"label_names": ["sport"]},
+        "other config": {"config": {"no such": {}}},
+        "no config": {"config": None},
+        "odd answers": {"answers": [1, 2]},
+        "answers about nothing": {"answers": [[10_000, []]]},
+    }
+    return state | changed[what]
+
+
+@pytest.mark.parametrize(
+    "what",
+    [
+        "no texts",
+        "texts twice",
+        "no names",
+        "other names",
+        "other config",
+        "no config",
+        "odd answers",
+        "answers about nothing",
+    ],
+)
+def test_folders_of_other_forms_are_named_errors(tmp_path, what):
+    learner(labelled=3).save(tmp_path)
+    path = tmp_path / "learner.json"
+    path.write_text(json.dumps(damage(json.loads(path.read_text()), what)))
+    with pytest.raises(SavedLearnerError, match="damaged, or of another version"):
+        Learner.load(tmp_path)
+
+
+def test_another_version_has_another_fingerprint_and_is_not_restored(
+    trained, tmp_path, monkeypatch
+):
+    trained.save(tmp_path)
+    again, before = learner(), trained.fingerprint()
+    assert again.restore(tmp_path)
+    assert not learner(labelled=49).restore(tmp_path)
+    monkeypatch.setattr("crabjax.learner.VERSION", "99.0")
+    assert trained.fingerprint() != before
+    with pytest.raises(SavedLearnerError, match=r"this is 99\.0"):
+        again.restore(tmp_path)
+    assert Learner.load(tmp_path).labelled == 50  # whoever loads it wants these parameters
 
 
 @pytest.mark.parametrize(

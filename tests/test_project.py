@@ -1,6 +1,7 @@
 """A project loses nothing: not by a crash, a wrong file, or two commands at once."""
 
 import json
+import re
 import signal
 import subprocess
 import sys
@@ -13,6 +14,7 @@ from crabjax.cross_validation import LearningCurve
 from crabjax.data.files import DataError
 from crabjax.labelling import Project, ProjectError
 from crabjax.labelling.exchange import Entry
+from crabjax.labelling.project import ProjectWarning
 from crabjax.labelling.status import hint, status_text
 from crabjax.report import draw_progress
 
@@ -28,6 +30,12 @@ def project(tmp_path):
 
 def entry(identity, labels, line=2):
     return Entry(f"in.csv:{line}", identity, labels)
+
+
+def by_id(project):
+    """What was said about each document that has an answer."""
+    answers = project.answers()
+    return {one: answers[text] for one, text in project.text_of.items() if text in answers}
 
 
 def test_a_project_is_read_back_as_it_was_made(project):
@@ -69,7 +77,7 @@ def test_answers_are_kept_and_counted(project):
     assert added._asdict() == {
         "labelled": 1, "skipped": 1, "blank": 1, "known": 0, "replaced": 0,
     }  # fmt: skip
-    assert project.answers() == {"d1": ["a"], "d2": "skipped"}
+    assert by_id(project) == {"d1": ["a"], "d2": "skipped"}
     assert project.add([entry("d1", ["a"])]).known == 1
 
 
@@ -83,7 +91,7 @@ def test_the_labels_file_only_grows(project):
     assert contents[2].startswith(contents[1])
     assert contents[1].startswith(contents[0])
     assert len(contents[2].splitlines()) == 3
-    assert project.answers() == {"d1": ["b"], "d4": []}
+    assert by_id(project) == {"d1": ["b"], "d4": []}
 
 
 @pytest.mark.parametrize(
@@ -113,11 +121,55 @@ def test_all_wrong_rows_are_listed_up_to_ten(project):
     assert lines[-2:] == ["... and 5 more", "nothing was added"]
 
 
-def test_a_damaged_labels_file_is_named_not_ignored(project):
+@pytest.mark.parametrize(
+    ("line", "message"),
+    [
+        ('{"id": "d2", "la', "JSON|delimiter|Unterminated"),
+        ('{"id": "d2"}', 'expected an object with "id" and "labels"'),
+        ("[]", 'expected an object with "id" and "labels"'),
+        ('{"id": "d99", "labels": []}', "unknown id 'd99'"),
+        ('{"id": null, "labels": []}', "unknown id None"),
+        ('{"id": ["d2"], "labels": []}', "unknown id"),
+        ('{"id": "d2", "labels": null}', 'expected "labels" to be a list or "skipped", found None'),
+        ('{"id": "d2", "labels": ["c"]}', 'unknown label "c"'),
+        ('{"id": "d2", "labels": [null]}', 'unknown label "None"'),
+    ],
+)
+def test_a_damaged_labels_file_is_named_not_ignored(project, line, message):
     path = project.folder / "labels.jsonl"
-    path.write_text('{"id": "d1", "labels": ["a"]}\n{"id": "d2", "la')
-    with pytest.raises(ProjectError, match=r"labels\.jsonl:2: not an answer"):
+    path.write_text('{"id": "d1", "labels": ["a"]}\n' + line)
+    with pytest.raises(
+        ProjectError, match=rf"labels\.jsonl:2: not an answer: .*({message})"
+    ) as caught:
         project.answers()
+    assert "put a copy of the file back" in str(caught.value)
+    with pytest.raises(ProjectError, match=r"labels\.jsonl:2"):
+        project.add([entry("d5", ["a"])])
+
+
+def test_answers_without_their_project_are_not_written_over(project):
+    project.add([entry("d1", ["a"])])
+    (project.folder / "project.json").unlink()
+    before = (project.folder / "labels.jsonl").read_bytes()
+    with pytest.raises(ProjectError, match=r"labels\.jsonl: holds answers of a project"):
+        Project.create(project.folder, project.folder.parent / "pool.csv", ["a", "b"], SMALL)
+    assert (project.folder / "labels.jsonl").read_bytes() == before
+
+
+@pytest.mark.parametrize(
+    "content",
+    ["", "{", "[]", '{"format": 1}', '{"format": 1, "labels": 3}', '{"format": 1, "labels": []}'],
+)
+def test_a_damaged_project_file_is_named_with_what_to_do(project, content):
+    (project.folder / "project.json").write_text(content)
+    with pytest.raises(ProjectError, match=r"project\.json: damaged .*; put a copy back, or write"):
+        Project.open(project.folder)
+
+
+def test_a_project_of_another_format_is_refused(project):
+    (project.folder / "project.json").write_text('{"format": 2, "labels": ["a"]}')
+    with pytest.raises(ProjectError, match="expected format 1, found 2"):
+        Project.open(project.folder)
 
 
 KILLED_AT_EVERY_LINE = """
@@ -145,7 +197,8 @@ for lines in range(1000):
         project.add([Entry("test", one, ["b"]) for one in ("d1", "d2")])
         os._exit(0)
     code = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
-    print(json.dumps([code, project.answers()]))
+    answers = [project.answers().get(f"words of text {n}") for n in range(3)]
+    print(json.dumps([code, answers]))
     if code == 0:
         break
 """
@@ -171,7 +224,7 @@ def test_a_kill_at_any_line_loses_no_answer_and_leaves_no_half_batch(project):
     assert [code for code, _ in outcomes[:-1]] == [-signal.SIGKILL] * (len(outcomes) - 1)
     assert outcomes[-1][0] == 0
     assert len(outcomes) > 20
-    before, after = {"d0": ["a"]}, {"d0": ["a"], "d1": ["b"], "d2": ["b"]}
+    before, after = [["a"], None, None], [["a"], ["b"], ["b"]]
     seen = [answers for _, answers in outcomes]
     changed = seen.index(after)
     assert seen == [before] * changed + [after] * (len(seen) - changed)
@@ -200,16 +253,49 @@ def test_the_learner_gets_all_answers_in_order(project):
     assert set(range(40)) - set(suggestion.indices.tolist()) == {1, 2, 3}
 
 
+def restored(project):
+    learner = project.learner()
+    project.restore(learner)
+    return learner
+
+
 def test_a_kept_learner_is_used_only_for_the_same_answers(project):
+    assert restored(project)._params is None  # nothing is kept yet, and nothing said about it
     project.add([entry("d3", ["a"])])
     learner = project.learner()
     learner._params = {"mark": np.zeros(1, np.float32)}
     project.keep(learner)
-    assert project.learner()._params is not None
+    assert restored(project)._params is not None
     project.add([entry("d4", ["b"])])
-    assert project.learner()._params is None
-    (project.folder / "model" / "learner.json").write_text("damaged")
-    assert project.learner().labelled == 2
+    assert restored(project)._params is None
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "message"),
+    [
+        (r"^.*$", "damaged", "no saved learner here"),
+        (r'"format": 1', '"format": 0', "expected a learner of format 1"),
+        (r'"version": "[^"]*"', '"version": "0.0.1"', r"of crabjax 0\.0\.1, this is"),
+        (r'"params": null, ', "", '"params" or "version" is missing'),
+    ],
+)
+def test_a_stale_model_is_trained_again_in_one_line(project, old, new, message):
+    project.add([entry("d3", ["a"])])
+    project.keep(project.learner())
+    path = project.folder / "model" / "learner.json"
+    path.write_text(re.sub(old, new, path.read_text()))
+    with pytest.warns(ProjectWarning, match=message) as caught:
+        assert restored(project).labelled == 1
+    assert str(caught[0].message).endswith("the model is trained again")
+    assert "\n" not in str(caught[0].message)
+
+
+def test_a_model_that_cannot_be_kept_stops_nobody(project):
+    (project.folder / "model").write_text("a file where a folder should be")
+    with pytest.warns(ProjectWarning, match="could not be kept"):
+        project.keep(project.learner())
+    with pytest.warns(ProjectWarning, match="trained again"):
+        assert restored(project).labelled == 0
 
 
 def test_people_have_the_last_word(project):

@@ -33,6 +33,21 @@ def resolve_pretrained(name: str) -> Path:
     Raises:
       PretrainedNotFoundError: saying what was tried and how to get the files.
     """
+    found = _on_this_machine(name)
+    return found if found is not None else _download(name, _FILES)
+
+
+def find_pretrained(name: str) -> Path:
+    """The folder with ``config.json`` of an encoder: of one on the hub, no other file is fetched.
+
+    Raises:
+      PretrainedNotFoundError: as :func:`resolve_pretrained`, but without a long download.
+    """
+    found = _on_this_machine(name)
+    return found if found is not None else _download(name, _FILES[:1])
+
+
+def _on_this_machine(name: str) -> Path | None:
     folder = Path(name).expanduser()
     if folder.is_dir():
         if not (folder / "config.json").is_file():
@@ -40,8 +55,7 @@ def resolve_pretrained(name: str) -> Path:
         return folder
     if name.startswith((".", "/", "~")):
         raise PretrainedNotFoundError(f"{folder}: no such folder")
-    found = _from_hub(name, local_only=True) or _from_package(name)
-    return found if found is not None else _download(name)
+    return _from_hub(name, _FILES, local_only=True) or _from_package(name)
 
 
 def _from_package(name: str) -> Path | None:
@@ -54,12 +68,12 @@ def _from_package(name: str) -> Path | None:
     return folder if (folder / "config.json").is_file() else None
 
 
-def _from_hub(name: str, *, local_only: bool) -> Path | None:
+def _from_hub(name: str, files: list[str], *, local_only: bool) -> Path | None:
     from huggingface_hub import snapshot_download
     from huggingface_hub.errors import HFValidationError, LocalEntryNotFoundError
 
     try:
-        folder = Path(snapshot_download(name, allow_patterns=_FILES, local_files_only=local_only))
+        folder = Path(snapshot_download(name, allow_patterns=files, local_files_only=local_only))
     except LocalEntryNotFoundError:
         if local_only:
             return None
@@ -68,15 +82,15 @@ def _from_hub(name: str, *, local_only: bool) -> Path | None:
         raise PretrainedNotFoundError(
             f"{name}: neither a folder here nor a valid hub name ({error})"
         ) from error
-    complete = (folder / "config.json").is_file() and (folder / "model.safetensors").is_file()
-    return folder if complete else None
+    needed = [file for file in ("config.json", "model.safetensors") if file in files]
+    return folder if all((folder / file).is_file() for file in needed) else None
 
 
-def _download(name: str) -> Path:
+def _download(name: str, files: list[str]) -> Path:
     from huggingface_hub.errors import OfflineModeIsEnabled, RepositoryNotFoundError
 
     try:
-        if (folder := _from_hub(name, local_only=False)) is not None:
+        if (folder := _from_hub(name, files, local_only=False)) is not None:
             return folder
         reason = "its repository on the hub lacks config.json or model.safetensors"
     except RepositoryNotFoundError:

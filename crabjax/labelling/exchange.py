@@ -21,12 +21,18 @@ from crabjax.data.files import (
     read_lines,
     write_text,
 )
-from crabjax.learner import Suggestion
+from crabjax.suggestion import Suggestion
 
 LABEL_SEPARATOR = ";"
 NO_LABEL = "-"  # in a CSV cell: no label applies; an empty cell is no answer
 SUFFIXES = (".csv", ".jsonl", ".json")
 _CONTROL, _OBJECT = "labels", "text"  # names in Label Studio's interface
+_CHOICES_ADVICE = "Label Studio must offer the project's labels: its interface is label_studio.xml"
+_BY = "by"  # the column that tells predictions from answers
+
+
+class PredictionsError(DataError):
+    """A file that ``predict`` wrote, where answers of a person were expected."""
 
 
 class Entry(NamedTuple):
@@ -36,11 +42,13 @@ class Entry(NamedTuple):
       where: file and line, for messages.
       id: of the document.
       labels: sorted, "skipped", or None where there is no answer.
+      advice: what to look at if one of the labels is not known.
     """
 
     where: str
     id: str
     labels: list[str] | str | None
+    advice: str = ""
 
 
 def check_name(path: Path, suffixes: Sequence[str] = SUFFIXES) -> None:
@@ -51,7 +59,11 @@ def check_name(path: Path, suffixes: Sequence[str] = SUFFIXES) -> None:
 
 
 def write_suggestion(
-    path: Path, suggestion: Suggestion, ids: Sequence[str], texts: Sequence[str], names
+    path: Path,
+    suggestion: Suggestion,
+    ids: Sequence[str],
+    texts: Sequence[str],
+    names: Sequence[str],
 ) -> None:
     """Writes the documents to label.
 
@@ -72,7 +84,7 @@ def write_suggestion(
         ]
         write_text(path, _csv_text([_without(row, "probabilities") for row in joined]))
     elif path.suffix == ".jsonl":
-        write_text(path, "".join(json.dumps(row, ensure_ascii=False) + "\n" for row in rows))
+        write_text(path, _json_lines(rows))
     else:
         tasks = [_task(row) for row in rows]
         write_text(path, json.dumps(tasks, ensure_ascii=False, indent=1))
@@ -88,11 +100,11 @@ def write_predictions(
 ) -> None:
     """Writes labels and probabilities [N, K] of every document, ``.csv`` or ``.jsonl``."""
     rows = []
-    for one, own, source, values in zip(ids, labels, sources, probabilities):
+    for identity, own, source, values in zip(ids, labels, sources, probabilities):
         rounded = {name: round(float(value), 4) for name, value in zip(names, values)}
-        rows.append({"id": one, "labels": list(own), "by": source, "probabilities": rounded})
+        rows.append({"id": identity, "labels": list(own), _BY: source, "probabilities": rounded})
     if path.suffix == ".jsonl":
-        write_text(path, "".join(json.dumps(row, ensure_ascii=False) + "\n" for row in rows))
+        write_text(path, _json_lines(rows))
         return
     flat = [
         _without(row, "probabilities")
@@ -108,19 +120,48 @@ def read_answers(path: Path) -> list[Entry]:
 
     CSV: columns ``id`` and ``labels``, labels separated by ";". An empty cell is no answer, "-"
     means that no label applies, "skipped" that the document is not to be asked again. JSON lines:
-    ``{"id": ..., "labels": [...]}``, where null or nothing is no answer.
+    ``{"id": ..., "labels": [...]}``, where null is no answer.
 
     Raises:
       DataError: naming file and line.
+      PredictionsError: for labels that are not a person's.
     """
     check_name(path)
     if not path.is_file():
         raise DataError(f"{path}: no such file")
+    if path.suffix == ".json":
+        return list(_from_label_studio(path))
     if path.suffix == ".csv":
-        return [_from_csv(f"{path}:{line}", row) for line, row in read_csv_rows(path)]
-    if path.suffix == ".jsonl":
-        return [_from_json(f"{path}:{line}", row) for line, row in read_json_lines(path)]
-    return list(_from_label_studio(path))
+        rows, read = read_csv_rows(path, csv_delimiter(path, ["id", "labels"])), _from_csv
+    else:
+        rows, read = read_json_lines(path), _from_json
+    entries = []
+    for line, row in rows:
+        if _BY in row:
+            raise PredictionsError(
+                f'{path}:{line}: "{_BY}" says that `predict` wrote these labels; where a person '
+                "has checked them, keep only those rows, and leave it out"
+            )
+        entries.append(read(f"{path}:{line}", row))
+    if not entries and path.suffix == ".jsonl":
+        raise DataError(f"{path}: no lines in this file")
+    return entries
+
+
+def csv_delimiter(path: Path, columns: Sequence[str]) -> str:
+    """What separates the columns of a CSV file: some spreadsheets write ";" or tabs.
+
+    Raises:
+      DataError: if the header lacks one of ``columns``.
+    """
+    first = next(read_lines(path), "")
+    for delimiter in (",", ";", "\t"):
+        header = next(csv.reader([first], delimiter=delimiter), [])
+        if set(columns) <= set(header):
+            return delimiter
+    expected = ", ".join(f'"{name}"' for name in columns)
+    found = repr(first.strip()[:60]) if first.strip() else "an empty line"
+    raise DataError(f"{path}:1: expected a header with {expected}, found {found}")
 
 
 def labelling_interface(names: Sequence[str]) -> str:
@@ -133,9 +174,16 @@ def labelling_interface(names: Sequence[str]) -> str:
     )
 
 
-def _suggested(one: str, text: str, score: float, probabilities, source: str, names) -> dict:
+def _suggested(
+    identity: str,
+    text: str,
+    score: float,
+    probabilities: np.ndarray,
+    source: str,
+    names: Sequence[str],
+) -> dict[str, Any]:
     """A document to label; ``labels`` is for the person to fill in."""
-    row: dict[str, Any] = {"id": one, "text": text, "labels": None, "predicted": None}
+    row: dict[str, Any] = {"id": identity, "text": text, "labels": None, "predicted": None}
     known = not np.isnan(probabilities).any()
     if known:
         row["predicted"] = [name for name, p in zip(names, probabilities) if p > 0.5]
@@ -160,9 +208,6 @@ def _task(row: dict[str, Any]) -> dict[str, Any]:
 
 
 def _from_csv(where: str, row: dict[str, str]) -> Entry:
-    for column in ("id", "labels"):
-        if column not in row:
-            raise DataError(f'{where}: expected a column "{column}", found {", ".join(row)}')
     cell = row["labels"].strip()
     if not cell or cell == SKIPPED:
         return Entry(where, row["id"], cell or None)
@@ -173,13 +218,17 @@ def _from_csv(where: str, row: dict[str, str]) -> Entry:
         raise DataError(
             f'{where}: expected labels, "{NO_LABEL}" for none or an empty cell, found {cell!r}'
         )
-    return Entry(where, row["id"], sorted(set(labels)))
+    several = any("," in label for label in labels)
+    advice = f'labels are separated by "{LABEL_SEPARATOR}"' if several else ""
+    return Entry(where, row["id"], sorted(set(labels)), advice)
 
 
 def _from_json(where: str, row: dict[str, Any]) -> Entry:
     identity, labels = row.get("id"), row.get("labels")
     if not isinstance(identity, str | int):
         raise DataError(f'{where}: expected the field "id", a string, found {identity!r}')
+    if "labels" not in row:
+        raise DataError(f'{where}: expected the field "labels", found {", ".join(row)}')
     if labels is None or labels == SKIPPED:
         return Entry(where, str(identity), labels)
     if not isinstance(labels, list) or not all(isinstance(label, str) for label in labels):
@@ -201,23 +250,33 @@ def _from_label_studio(path: Path) -> Iterator[Entry]:
         where = f"{path}: task {number}"
         try:
             identity = task["data"]["document_id"]
-            said = [_annotation(one) for one in task.get("annotations", [])]
+            said = [_annotation(annotation) for annotation in task.get("annotations", [])]
         except (KeyError, TypeError, AttributeError) as error:
             raise DataError(
-                f'{where}: expected "data" with "document_id" and a list "annotations", as in '
-                f"Label Studio's JSON export (not JSON-MIN), found no {error}"
+                f'{where}: expected "data" with "document_id" and a list "annotations" of '
+                f"choices, as in Label Studio's JSON export (not JSON-MIN); {error!r}"
             ) from error
-        distinct = [one for place, one in enumerate(said) if one not in said[:place]]
-        if len(distinct) > 1:
-            raise DataError(f"{where}: annotations disagree: {distinct[0]} and {distinct[1]}")
-        yield Entry(where, str(identity), distinct[0] if distinct else None)
+        yield Entry(where, str(identity), _agreed(where, said), _CHOICES_ADVICE)
 
 
 def _annotation(annotation: dict[str, Any]) -> list[str] | str:
     if annotation.get("was_cancelled"):
         return SKIPPED
     chosen = [r["value"]["choices"] for r in annotation["result"] if r["type"] == "choices"]
-    return sorted({label for choices in chosen for label in choices})
+    return sorted({str(label) for choices in chosen for label in choices})
+
+
+def _agreed(where: str, said: Sequence[list[str] | str]) -> list[str] | str | None:
+    """What the annotators of a task say together; who skipped it leaves it to the others."""
+    answers = [labels for labels in said if labels != SKIPPED] or list(said)
+    for other in answers[1:]:
+        if other != answers[0]:
+            raise DataError(f"{where}: annotations disagree: {answers[0]} and {other}")
+    return answers[0] if answers else None
+
+
+def _json_lines(rows: Sequence[dict[str, Any]]) -> str:
+    return "".join(json.dumps(row, ensure_ascii=False) + "\n" for row in rows)
 
 
 def _csv_text(rows: list[dict[str, Any]]) -> str:

@@ -1,43 +1,47 @@
 """The folder of a labelling project, in which nothing that a person said is ever lost.
 
-``project.json``, ``config.yaml`` and ``texts.jsonl`` are written once. ``labels.jsonl`` only grows,
-by whole batches: a new file with the batch at its end takes the old one's place, so a reader, or
-a crash, sees all of a batch or none of it. ``model`` and ``estimate.json`` can be made again.
+``project.json``, ``config.yaml`` and ``texts.jsonl`` are written once, ``labels.jsonl`` only grows
+(:mod:`crabjax.labelling.answer_log`); ``model`` and ``estimate.json`` can be made again.
 """
 
 import fcntl
 import json
+import warnings
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from datetime import UTC, datetime
+from functools import cached_property
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
-from crabjax.answers import SKIPPED, LabelError, check_label_names, label_row
+from crabjax.answers import SKIPPED, check_label_names
 from crabjax.config import Config, load_config, to_yaml
 from crabjax.data.corpus import Corpus, CsvFormat, read_corpus, write_corpus
-from crabjax.data.files import write_text
+from crabjax.data.files import DataError, check_writable, write_text
+from crabjax.labelling.answer_log import ProjectError, Said, append_to_log, read_log
 from crabjax.labelling.exchange import (
     LABEL_SEPARATOR,
     NO_LABEL,
     Entry,
+    PredictionsError,
+    csv_delimiter,
     labelling_interface,
     read_answers,
 )
+from crabjax.labelling.review import Known, find_problems
 from crabjax.learner import Learner
 from crabjax.saved_learner import SavedLearnerError
+from crabjax.texts import check_encoder
 
 PROJECT, CONFIG, TEXTS, LABELS = "project.json", "config.yaml", "texts.jsonl", "labels.jsonl"
 MODEL, INTERFACE = "model", "label_studio.xml"
 _FORMAT = 1
-_SHOWN = 10  # problems of a file that a message lists
 
 
-class ProjectError(ValueError):
-    """A project that cannot be opened, or a file that cannot be added; nothing was changed."""
+class ProjectWarning(UserWarning):
+    """Something that can be made again was lost, or could not be kept."""
 
 
 class Added(NamedTuple):
@@ -53,6 +57,9 @@ class Added(NamedTuple):
 @dataclass(frozen=True)
 class Project:
     """An open project.
+
+    A text is a document: documents with equal texts share their answers, whichever id they were
+    given for.
 
     Attributes:
       folder: where it lies.
@@ -83,21 +90,22 @@ class Project:
           ProjectError: if there is a project in the folder, or a label has a name that files
             could not carry.
           DataError: naming file and line, for documents that cannot be read.
+          PretrainedNotFoundError: if the encoder is neither on this machine nor on the hub.
         """
         names = _check_names(label_names)
         Learner(config, names)  # a config that cannot be used is an error now
-        corpus = read_corpus(texts, csv_format=CsvFormat(text_column), labelled=False)
+        check_encoder(config)
+        _check_new(folder)
+        corpus = read_corpus(texts, csv_format=_csv_format(texts, text_column), labelled=False)
         ids = corpus.ids or [str(number) for number in range(1, len(corpus) + 1)]
         folder.mkdir(parents=True, exist_ok=True)
         with _lock(folder):
-            if (folder / PROJECT).exists():
-                raise ProjectError(f"{folder}: there is a project already; choose another folder")
+            _check_new(folder)
             bare = Corpus(list(corpus.texts()), [()] * len(corpus), False, "texts", ids)
             write_corpus(bare, folder / TEXTS)
             write_text(folder / CONFIG, to_yaml(config))
             write_text(folder / INTERFACE, labelling_interface(names))
-            if not (folder / LABELS).exists():
-                write_text(folder / LABELS, "")
+            write_text(folder / LABELS, "")
             # Written last: a folder without it is not a project, and can be begun again.
             write_text(folder / PROJECT, json.dumps({"format": _FORMAT, "labels": list(names)}))
         return cls.open(folder)
@@ -107,7 +115,7 @@ class Project:
         """Reads a project.
 
         Raises:
-          ProjectError: if there is none.
+          ProjectError: if there is none, or it is damaged.
         """
         path = folder / PROJECT
         if not path.is_file():
@@ -115,19 +123,28 @@ class Project:
                 f"{folder}: no labelling project here; make one with `init`, or name its folder "
                 "with --project"
             )
-        about = json.loads(path.read_text(encoding="utf-8"))
-        if about.get("format") != _FORMAT:
-            raise ProjectError(f"{path}: expected format {_FORMAT}, found {about.get('format')}")
+        names = _read_label_names(path)
         corpus = read_corpus(folder / TEXTS)
         config = load_config(folder / CONFIG)
-        return cls(folder, config, tuple(about["labels"]), corpus.ids or [], corpus.documents)
+        return cls(folder, config, names, corpus.ids or [], corpus.documents)
 
-    def answers(self) -> dict[str, list[str] | str]:
-        """The last answer for each document, by id: labels, or "skipped"; oldest first."""
-        answers: dict[str, list[str] | str] = {}
-        for record in self._records():
-            answers.pop(record["id"], None)
-            answers[record["id"]] = record["labels"]
+    @cached_property
+    def text_of(self) -> dict[str, str]:
+        """The text of each document, by id."""
+        return dict(zip(self.ids, self.texts))
+
+    def answers(self) -> dict[str, Said]:
+        """The last answer for each text: labels, or "skipped"; oldest first.
+
+        Raises:
+          ProjectError: naming the line of an answer that cannot be read.
+        """
+        answers: dict[str, Said] = {}
+        path = self.folder / LABELS
+        for identity, said in read_log(path, self.text_of.keys(), self.label_names):
+            text = self.text_of[identity]
+            answers.pop(text, None)
+            answers[text] = said
         return answers
 
     def add(self, entries: Sequence[Entry], replace: bool = False) -> Added:
@@ -143,51 +160,83 @@ class Project:
         """
         with _lock(self.folder):
             before = self.answers()
-            if problems := self._problems(entries, before, replace):
-                shown = problems[:_SHOWN]
-                more = len(problems) - len(shown)
-                rest = [f"... and {more} more"] if more else []
-                raise ProjectError("\n".join([*shown, *rest, "nothing was added"]))
+            known = Known(self.text_of, before, self.label_names)
+            if problems := find_problems(entries, known, replace):
+                raise ProjectError("\n".join([*problems, "nothing was added"]))
             answered = [entry for entry in entries if entry.labels is not None]
-            new = [entry for entry in answered if before.get(entry.id) != entry.labels]
-            self._append(new)
+            by_text = {self.text_of[entry.id]: entry for entry in answered}
+            new = [entry for text, entry in by_text.items() if before.get(text) != entry.labels]
+            append_to_log(self.folder / LABELS, new)
         skipped = sum(entry.labels == SKIPPED for entry in new)
         return Added(
             labelled=len(new) - skipped,
             skipped=skipped,
             blank=len(entries) - len(answered),
             known=len(answered) - len(new),
-            replaced=sum(entry.id in before for entry in new),
+            replaced=sum(self.text_of[entry.id] in before for entry in new),
         )
 
-    def check_outside(self, path: Path) -> None:
-        """Raises ProjectError if a file to write is one of the project's own."""
+    def check_output(self, path: Path) -> None:
+        """Looks at a file to be written, before the work.
+
+        Raises:
+          ProjectError: if it is one of the project's own, or holds answers not added yet.
+          OSError: if it could not be written.
+        """
         if path.resolve().is_relative_to(self.folder.resolve()):
             raise ProjectError(f"{path}: inside the project, whose files are its own")
-
-    def check_added(self, path: Path) -> None:
-        """Raises ProjectError if a file to write holds answers that were not added yet."""
-        if not path.is_file():
+        check_writable(path)
+        if not path.is_file() or path.stat().st_size == 0:
             return
+        try:
+            entries = read_answers(path)
+        except PredictionsError:
+            return  # they can be made again
+        except DataError as error:
+            raise ProjectError(
+                f"{path}: there is a file of another kind ({error}); choose another name"
+            ) from error
         known = self.answers()
-        said = [entry for entry in read_answers(path) if entry.labels is not None]
-        if any(known.get(entry.id) != entry.labels for entry in said):
+        by_id = {identity: known.get(text) for identity, text in self.text_of.items()}
+        said = [entry for entry in entries if entry.labels is not None]
+        if any(by_id.get(entry.id) != entry.labels for entry in said):
             raise ProjectError(
                 f"{path}: holds answers that were not added yet; add it, or choose another name"
             )
 
     def learner(self) -> Learner:
-        """A learner with all answers so far; trained, if the kept one has the same answers."""
+        """A learner with all texts and answers so far, not trained yet; see :meth:`restore`."""
         learner = Learner(self.config, self.label_names)
         learner.tell(self.texts, [None] * len(self.texts))  # the order of texts stays the same
-        text_of = dict(zip(self.ids, self.texts))
         answers = self.answers()
-        learner.tell([text_of[one] for one in answers], list(answers.values()))
+        return learner.tell(list(answers), list(answers.values()))
+
+    def restore(self, learner: Learner) -> None:
+        """Gives a learner the parameters that were kept, if they come from the same answers.
+
+        Warns:
+          ProjectWarning: if what was kept cannot be used; training makes it again.
+        """
+        folder = self.folder / MODEL
+        if not folder.exists():
+            return
         try:
-            kept = Learner.load(self.folder / MODEL)
-        except SavedLearnerError:
-            return learner
-        return kept if kept.fingerprint() == learner.fingerprint() else learner
+            with _lock(self.folder):
+                learner.restore(folder)
+        except (SavedLearnerError, OSError) as error:
+            warnings.warn(f"{error}; the model is trained again", ProjectWarning, stacklevel=2)
+
+    def keep(self, learner: Learner) -> None:
+        """Keeps a trained learner for the next command.
+
+        Warns:
+          ProjectWarning: if it could not be written; the next command trains again.
+        """
+        try:
+            with _lock(self.folder):
+                learner.save(self.folder / MODEL)
+        except OSError as error:
+            warnings.warn(f"the model could not be kept: {error}", ProjectWarning, stacklevel=2)
 
     def decide(self, probabilities: np.ndarray) -> tuple[list[list[str]], list[str]]:
         """Labels of every document, and by whom: "person" where one said, else "model".
@@ -197,68 +246,12 @@ class Project:
         """
         names, answers = np.array(self.label_names), self.answers()
         labels, sources = [], []
-        for one, row in zip(self.ids, probabilities):
-            said = answers.get(one)
+        for text, row in zip(self.texts, probabilities):
+            said = answers.get(text)
             by_person = isinstance(said, list)
             labels.append(said if by_person else names[row > 0.5].tolist())
             sources.append("person" if by_person else "model")
         return labels, sources
-
-    def keep(self, learner: Learner) -> None:
-        """Keeps a trained learner for the next command."""
-        with _lock(self.folder):
-            learner.save(self.folder / MODEL)
-
-    def _problems(
-        self, entries: Sequence[Entry], before: dict[str, Any], replace: bool
-    ) -> list[str]:
-        problems, first, known = [], {}, set(self.ids)
-        for entry in entries:
-            if entry.id not in known:
-                problems.append(f'{entry.where}: unknown id "{entry.id}"')
-            elif entry.id in first:
-                other = first[entry.id]
-                kind = "twice" if other.labels == entry.labels else "twice, with other labels"
-                problems.append(f'{entry.where}: id "{entry.id}" {kind}, first at {other.where}')
-            elif (
-                not replace
-                and entry.labels is not None
-                and before.get(entry.id, entry.labels) != entry.labels
-            ):
-                problems.append(
-                    f'{entry.where}: id "{entry.id}" was answered {_shown(before[entry.id])} '
-                    f"before, now {_shown(entry.labels)}; --replace takes the new answer"
-                )
-            first.setdefault(entry.id, entry)
-            if isinstance(entry.labels, list):
-                try:
-                    label_row(entry.where, entry.labels, self.label_names)
-                except LabelError as error:
-                    problems.append(str(error))
-        return problems
-
-    def _append(self, entries: Sequence[Entry]) -> None:
-        if not entries:
-            return
-        now = datetime.now(UTC).isoformat(timespec="seconds")
-        records = [{"id": e.id, "labels": e.labels, "time": now} for e in entries]
-        lines = [json.dumps(record, ensure_ascii=False) + "\n" for record in records]
-        path = self.folder / LABELS
-        before = path.read_text(encoding="utf-8")
-        if before and not before.endswith("\n"):  # as some editors leave it
-            before += "\n"
-        write_text(path, before + "".join(lines))
-
-    def _records(self) -> Iterator[dict[str, Any]]:
-        path = self.folder / LABELS
-        for number, line in enumerate(path.read_text(encoding="utf-8").split("\n"), start=1):
-            if not line:
-                continue
-            try:
-                record = json.loads(line)
-                yield {"id": record["id"], "labels": record["labels"]}
-            except (ValueError, TypeError, KeyError) as error:
-                raise ProjectError(f"{path}:{number}: not an answer: {line[:60]!r}") from error
 
 
 @contextmanager
@@ -269,6 +262,37 @@ def _lock(folder: Path) -> Iterator[None]:
         yield
 
 
+def _check_new(folder: Path) -> None:
+    if (folder / PROJECT).exists():
+        raise ProjectError(f"{folder}: there is a project already; choose another folder")
+    labels = folder / LABELS
+    if labels.exists() and labels.stat().st_size > 0:
+        raise ProjectError(
+            f"{labels}: holds answers of a project whose {PROJECT} is gone; put that back, or "
+            "choose another folder"
+        )
+
+
+def _csv_format(texts: Path, text_column: str) -> CsvFormat:
+    if texts.suffix != ".csv" or not texts.is_file():
+        return CsvFormat(text_column)
+    return CsvFormat(text_column, csv_delimiter=csv_delimiter(texts, [text_column]))
+
+
+def _read_label_names(path: Path) -> tuple[str, ...]:
+    try:
+        about = json.loads(path.read_text(encoding="utf-8"))
+        kind, names = about["format"], _check_names(about["labels"])
+    except (OSError, KeyError, TypeError, ValueError) as error:
+        raise ProjectError(
+            f"{path}: damaged ({error}); put a copy back, or write it again: "
+            f'{{"format": {_FORMAT}, "labels": [...]}}, the labels as in {INTERFACE}'
+        ) from error
+    if kind != _FORMAT:
+        raise ProjectError(f"{path}: expected format {_FORMAT}, found {kind!r}")
+    return names
+
+
 def _check_names(names: Sequence[str]) -> tuple[str, ...]:
     for name in check_label_names(names):
         if name == NO_LABEL or LABEL_SEPARATOR in name or name != name.strip():
@@ -277,9 +301,3 @@ def _check_names(names: Sequence[str]) -> tuple[str, ...]:
                 f'"{NO_LABEL}", and without spaces at its ends'
             )
     return tuple(names)
-
-
-def _shown(labels: list[str] | str | None) -> str:
-    if isinstance(labels, list):
-        return f'"{LABEL_SEPARATOR.join(labels) or NO_LABEL}"'
-    return f'"{labels}"'

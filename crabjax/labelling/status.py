@@ -6,7 +6,7 @@ from collections import Counter
 
 from crabjax.answers import SKIPPED
 from crabjax.cross_validation import LearningCurve
-from crabjax.data.files import write_text
+from crabjax.data.files import check_writable, write_text
 from crabjax.labelling.project import Project
 from crabjax.learner import NotFittedError
 from crabjax.report import draw_progress
@@ -21,11 +21,14 @@ def status_text(project: Project) -> str:
     answers = project.answers()
     labelled = [labels for labels in answers.values() if labels != SKIPPED]
     counts = Counter(label for labels in labelled for label in labels)
-    total, skipped = len(project.ids), len(answers) - len(labelled)
+    total, skipped = len(set(project.texts)), len(answers) - len(labelled)
+    same = len(project.texts) - total
     share = 100 * len(labelled) / total
     lines = [
-        f"{project.folder}: {total} documents, {len(labelled)} labelled ({share:.0f}%), "
-        f"{skipped} skipped, {total - len(answers)} without an answer"
+        f"{project.folder}: {total} documents"
+        f"{f' (and {same} with the same text as another)' if same else ''}, "
+        f"{len(labelled)} labelled ({share:.0f}%), {skipped} skipped, "
+        f"{total - len(answers)} without an answer"
     ]
     curve = estimate(project)
     lines += ["", *_label_table(project, counts, curve)]
@@ -47,6 +50,7 @@ def estimate(project: Project) -> LearningCurve | None:
             return LearningCurve(**kept["curve"])
     except (OSError, ValueError, KeyError, TypeError):
         pass  # made again below
+    check_writable(path)
     try:
         curve = learner.learning_curve()
     except NotFittedError:
