@@ -98,7 +98,10 @@ def refine_pool(
         draw(unlabelled[traits.negative], negative_size),
         draw(unlabelled[traits.hard], hard_size if config.hard_sampling else 0),
     ]
-    rest = np.setdiff1d(unlabelled, np.concatenate(sets))
+    undrawn = np.ones(len(unlabelled), bool)
+    # Sorted, so places are found without sorting all of U again, which would take the most time.
+    undrawn[np.searchsorted(unlabelled, np.concatenate(sets))] = False
+    rest = unlabelled[undrawn]
     missing = query_size - (len(unlabelled) - len(rest))
     sets.append(fill(rest, max(0, missing)))
     sources = np.repeat(np.arange(len(SOURCES)), [len(one) for one in sets])
