@@ -11,6 +11,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import jax
 import numpy as np
 
 log = logging.getLogger(__name__)
@@ -37,7 +38,10 @@ class Checkpoints:
         self._folder, self._failed = folder.absolute(), False
         newest: Any = ocp.training.preservation_policies.LatestN(keep)
         self._checkpointer = ocp.training.Checkpointer(
-            str(self._folder), preservation_policy=newest, cleanup_tmp_directories=True
+            str(self._folder),
+            preservation_policy=newest,
+            cleanup_tmp_directories=True,
+            context=_one_writer(),
         )
 
     def __enter__(self) -> "Checkpoints":
@@ -107,6 +111,19 @@ class Checkpoints:
         if metadata["digest"] != _digest(arrays):
             raise ValueError("the arrays are not the ones that were saved")
         return Saved(step, arrays, [dict(one) for one in metadata["records"]])
+
+
+def _one_writer() -> Any:
+    """With several processes, tells orbax not to wait for the others: only this one writes."""
+    from orbax.checkpoint import v1 as ocp
+
+    if jax.process_count() == 1:
+        return None
+    process = jax.process_index()
+    alone = ocp.options.MultiprocessingOptions(
+        primary_host=process, active_processes={process}, barrier_sync_key_prefix="one_writer"
+    )
+    return ocp.Context(multiprocessing_options=alone)
 
 
 def _digest(arrays: Mapping[str, np.ndarray]) -> str:

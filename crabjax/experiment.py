@@ -6,6 +6,7 @@ from pathlib import Path
 
 from crabjax.config import Config
 from crabjax.data.files import write_text
+from crabjax.distributed import is_first
 from crabjax.loop import run
 from crabjax.records import Record, summarise
 from crabjax.report import comparison_table, draw_curves, draw_data_sets
@@ -40,7 +41,7 @@ def run_experiment(
         name: compare(variants, root if alone else root / name, fresh=fresh)
         for name, variants in zip(names, experiments.values())
     }
-    if len(runs) > 1:
+    if len(runs) > 1 and is_first():
         draw_data_sets(runs, root / "comparison.png")
         print(f"picture of all: {root / 'comparison.png'}")
 
@@ -53,8 +54,9 @@ def compare(
     for name, config in variants.items():
         place = folder / name.replace(" ", "_") if len(variants) > 1 else folder
         runs[name] = run(config, place, fresh=fresh)
-        draw_curves({name: runs[name]}, place / "curve.png")
-    if len(variants) > 1:
+        if is_first():
+            draw_curves({name: runs[name]}, place / "curve.png")
+    if len(variants) > 1 and is_first():
         draw_curves(runs, folder / "curve.png")
         summaries = {name: summarise(records) for name, records in runs.items()}
         write_text(folder / "summary.json", json.dumps(summaries, indent=1))

@@ -11,6 +11,7 @@ import numpy as np
 from crabjax.checkpoint import Saved
 from crabjax.config import Config
 from crabjax.data.statistics import mean_ir
+from crabjax.distributed import array_of_first
 from crabjax.ensemble import (
     FitInfo,
     fit_ensemble,
@@ -24,6 +25,7 @@ from crabjax.problem import Problem, prepare
 from crabjax.progress import Progress
 from crabjax.records import Record
 from crabjax.run_folder import RunFolder
+from crabjax.sharding import use_devices
 from crabjax.strategies import Pool, Selection, documents_left, get_strategy
 
 log = logging.getLogger(__name__)
@@ -58,7 +60,8 @@ def run(config: Config, folder: Path, *, fresh: bool = False) -> list[Record]:
       One record per seed and round; the last round is the evaluation after the last query.
     """
     get_strategy(config.strategy.name)  # a misspelt name should fail before the work, not after
-    with RunFolder(folder, config, fresh) as output:
+    models = len(config.loop.seeds) * config.ensemble.members
+    with RunFolder(folder, config, fresh) as output, use_devices(config.devices, models):
         problem = prepare(config)
         output.check_data(problem.fingerprint)
         saved = output.restore({"labelled": problem.initial})
@@ -91,7 +94,7 @@ def step(config: Config, problem: Problem, state: State, progress: Progress) -> 
         left = [documents_left(pool, config.strategy) for pool in seen]
     with progress.phase("query"):
         selections = [] if last else query(config, problem, seen, params)
-    labelled = reveal(state.labelled, selections)
+    labelled = array_of_first(reveal(state.labelled, selections))
     return State(state.round + 1, labelled), Info(fit_info, ensemble, members, selections, left)
 
 

@@ -1,6 +1,7 @@
 """The folder of one run: what was asked for, what came out, and where to go on."""
 
 import fcntl
+import hashlib
 import json
 import logging
 import platform
@@ -20,6 +21,7 @@ import numpy as np
 from crabjax.checkpoint import Checkpoints, Saved
 from crabjax.config import Config, to_dict, to_yaml
 from crabjax.data.files import write_text
+from crabjax.distributed import array_of_first, check_agreement, on_first
 from crabjax.records import Record, summarise, write_records
 from crabjax.settings import ConfigError
 
@@ -39,22 +41,17 @@ class RunFolder:
     """Opens a folder for a run of ``config``; use as a context manager.
 
     A folder that holds a run of the same config is continued. Any other run in it is an error
-    that names the differences, unless ``fresh`` asks to begin again.
+    that names the differences, unless ``fresh`` asks to begin again. Of several processes only
+    the first touches files; the others learn from it what it found.
     """
 
     def __init__(self, path: Path, config: Config, fresh: bool = False):
         self.path, self._config, self._fresh = path, config, fresh
 
     def __enter__(self) -> "RunFolder":
-        with ExitStack() as stack:
-            stack.enter_context(self._locked())
-            self._run = self._claim()
-            stack.enter_context(_logged(self.path / LOG))
-            keep = self._config.output.keep_checkpoints
-            self._checkpoints = stack.enter_context(Checkpoints(self.path / CHECKPOINTS, keep))
-            self._open = stack.pop_all()
-        if self._run["versions"] != _versions():
-            log.warning("%s: begun with other versions: %s", self.path, self._run["versions"])
+        self._open = ExitStack()
+        check_agreement("config", _digest(_comparable(to_dict(self._config))))
+        on_first(self._open_files)
         return self
 
     def __exit__(self, kind: Any, error: Any, trace: Any) -> None:
@@ -65,6 +62,50 @@ class RunFolder:
 
     def check_data(self, fingerprint: str) -> None:
         """Raises ConfigError if an earlier part of this run saw other documents or labels."""
+        check_agreement("data", fingerprint)
+        on_first(lambda: self._note_data(fingerprint))
+
+    def restore(self, like: dict[str, np.ndarray]) -> Saved | None:
+        """The last saved round, or None; the result files are put back to that round."""
+        arrays = dict(like)
+
+        def restore_files() -> list[Any] | None:
+            saved = self._checkpoints.restore(like)
+            if saved is None:
+                return None
+            log.info("going on after round %d", saved.round)
+            self._write_results(saved.records)
+            arrays.update(saved.arrays)
+            return [saved.round, saved.records]
+
+        found = on_first(restore_files)
+        if found is None:
+            return None
+        shared = {name: array_of_first(arrays[name]) for name in sorted(like)}
+        return Saved(found[0], shared, found[1])
+
+    def save(self, saved: Saved) -> None:
+        """Saves a round: the checkpoint first, since the other files follow from it."""
+
+        def save_files() -> None:
+            with _uninterrupted():
+                self._checkpoints.save(saved)
+                self._write_results(saved.records)
+
+        on_first(save_files)
+
+    def _open_files(self) -> None:
+        with ExitStack() as stack:
+            stack.enter_context(self._locked())
+            self._run = self._claim()
+            stack.enter_context(_logged(self.path / LOG))
+            keep = self._config.output.keep_checkpoints
+            self._checkpoints = stack.enter_context(Checkpoints(self.path / CHECKPOINTS, keep))
+            self._open = stack.pop_all()
+        if self._run["versions"] != _versions():
+            log.warning("%s: begun with other versions: %s", self.path, self._run["versions"])
+
+    def _note_data(self, fingerprint: str) -> None:
         known = self._run.setdefault("data", fingerprint)
         if known != fingerprint:
             raise ConfigError(
@@ -72,20 +113,6 @@ class RunFolder:
                 "choose another --output, or --fresh to delete that run and begin again"
             )
         write_text(self.path / RUN, json.dumps(self._run, indent=1))
-
-    def restore(self, like: dict[str, np.ndarray]) -> Saved | None:
-        """The last saved round, or None; the result files are put back to that round."""
-        saved = self._checkpoints.restore(like)
-        if saved is not None:
-            log.info("going on after round %d", saved.round)
-            self._write_results(saved.records)
-        return saved
-
-    def save(self, saved: Saved) -> None:
-        """Saves a round: the checkpoint first, since the other files follow from it."""
-        with _uninterrupted():
-            self._checkpoints.save(saved)
-            self._write_results(saved.records)
 
     def _write_results(self, records: list[Record]) -> None:
         write_records(self.path / RECORDS, records)
@@ -156,6 +183,10 @@ def _description(config: Config) -> dict[str, Any]:
         "machine": f"{platform.system()} {platform.machine()}",
         "command": sys.argv,
     }
+
+
+def _digest(tree: dict[str, Any]) -> str:
+    return hashlib.sha256(json.dumps(tree, sort_keys=True).encode()).hexdigest()
 
 
 def _versions() -> dict[str, str]:

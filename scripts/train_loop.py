@@ -6,6 +6,7 @@ from pathlib import Path
 
 from crabjax.compilation import keep_compiled_programs
 from crabjax.config import load_variants
+from crabjax.distributed import connect
 from crabjax.experiment import run_experiment
 
 
@@ -34,6 +35,7 @@ def main() -> int:
     keep_compiled_programs()
     try:
         experiments = {name: load_variants(name, arguments.overrides) for name in arguments.config}
+        connect(next(iter(experiments[arguments.config[0]].values())).devices)
         run_experiment(experiments, arguments.output, fresh=arguments.fresh)
     except KeyboardInterrupt:
         print("\nstopped; every finished round is saved: the same command goes on from there")

@@ -4,14 +4,23 @@ The unlabelled pool shrinks every round. The kernel takes candidates in chunks o
 anchors are padded to the most there can be: only values change between rounds.
 """
 
+import functools
 import math
 from typing import NamedTuple
 
+import jax
+import jax.numpy as jnp
 import numpy as np
+from jax.sharding import Mesh, PartitionSpec
 from scipy.special import expit
 
+from crabjax.batches import in_batches
+from crabjax.memory import halve_once, halve_until_it_fits, program_bytes
 from crabjax.scoring.beta import BetaRule
 from crabjax.scoring.elr import expected_loss_reduction
+from crabjax.sharding import ENSEMBLE, POOL, current_mesh, place
+
+CHUNK_SIZE = 512  # candidates, where the memory allows
 
 
 class Anchors(NamedTuple):
@@ -58,5 +67,51 @@ def pool_gains(
       label_weights: float [K], ones if None.
     """
     probabilities = expit(logits[:, candidates])  # [E, X, K]
-    gains = expected_loss_reduction(probabilities, anchors.probabilities, rule, label_weights)
-    return np.asarray(gains)[:, : anchors.count]
+    members, _, labels = probabilities.shape
+    if label_weights is None:
+        label_weights = np.ones(labels, np.float32)
+    given = anchors.probabilities, np.asarray(label_weights, np.float32)
+    chunk_size = _largest_chunk(members, anchors.probabilities.shape[1], labels, rule)
+    score = functools.partial(_score, current_mesh(), rule, probabilities, *given)
+    return halve_once("candidates scored at once", chunk_size, score)[:, : anchors.count]
+
+
+def _score(mesh: Mesh | None, rule, candidates, anchors, weights, chunk_size: int) -> np.ndarray:
+    if mesh is None:
+        gains = expected_loss_reduction(candidates, anchors, rule, weights, chunk_size)
+        return np.asarray(gains)
+    anchors, weights = place(mesh, anchors), place(mesh, weights)
+
+    def score_block(block: np.ndarray) -> jax.Array:
+        return _score_on_mesh(mesh, rule, place(mesh, block, (ENSEMBLE, POOL)), anchors, weights)
+
+    rows = np.moveaxis(candidates, 1, 0)  # [X, E, K]
+    return in_batches(score_block, rows, chunk_size * mesh.size)
+
+
+@functools.partial(jax.jit, static_argnames=("mesh", "rule"))
+def _score_on_mesh(mesh: Mesh, rule: BetaRule, candidates, anchors, weights) -> jax.Array:
+    """[X, E, K], [E, P, K], [K] -> [X, P]: every device scores its own candidates."""
+
+    def score_own(candidates, anchors, weights):
+        chunk_size = len(candidates)
+        candidates = jnp.moveaxis(candidates, 0, 1)
+        return expected_loss_reduction(candidates, anchors, rule, weights, chunk_size)
+
+    rows = PartitionSpec((ENSEMBLE, POOL))
+    specs = {"in_specs": (rows, PartitionSpec(), PartitionSpec()), "out_specs": rows}
+    own = jax.shard_map(score_own, mesh=mesh, check_vma=False, **specs)
+    return own(candidates, anchors, weights)
+
+
+@functools.cache
+def _largest_chunk(members: int, anchors: int, labels: int, rule: BetaRule) -> int:
+    """Candidates that a device can score at once; decided, and said, once for the same sizes."""
+    shape = functools.partial(jax.ShapeDtypeStruct, dtype=jnp.float32)
+
+    def needed(chunk_size: int) -> int:
+        score = functools.partial(expected_loss_reduction, rule=rule, chunk_size=chunk_size)
+        sizes = shape((members, chunk_size, labels)), shape((members, anchors, labels))
+        return program_bytes(jax.jit(score).trace(*sizes))
+
+    return halve_until_it_fits("candidates scored at once", CHUNK_SIZE, needed)
