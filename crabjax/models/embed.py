@@ -1,5 +1,7 @@
 """Document vectors from a frozen pretrained encoder, computed once for a whole corpus."""
 
+import os
+from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from typing import Any
 
@@ -7,6 +9,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from flax import nnx
+from tqdm import tqdm
 
 from crabjax.checks import check_not_empty, check_rank
 from crabjax.data.pretrained_files import resolve_pretrained
@@ -50,14 +53,18 @@ def encode_documents(
     params = jax.tree.map(jnp.asarray, loaded["encoder"])
     order = np.argsort(-lengths, kind="stable")  # longest first: the last batch is the cheap one
     rows = min(batch_size, 1 << (len(tokens) - 1).bit_length())
-    parts = []
-    for start in range(0, len(tokens), rows):
+    encoded = np.empty((len(tokens), architecture.width), np.float32)
+
+    def encode_batch(start: int) -> int:
         batch = order[start : start + rows]
         padded = _pad(tokens[batch], rows, _bucket(int(lengths[batch].max()), architecture))
         vectors = _vectors(params, padded, architecture, pooling, precision)
-        parts.append(vectors[: len(batch)])
-    encoded = np.empty((len(tokens), architecture.width), np.float32)
-    encoded[order] = np.concatenate([np.asarray(part) for part in parts])
+        encoded[batch] = np.asarray(vectors)[: len(batch)]
+        return len(batch)
+
+    with ThreadPoolExecutor(_workers()) as pool, _bar(len(tokens), pretrained) as bar:
+        for done in pool.map(encode_batch, range(0, len(tokens), rows)):
+            bar.update(done)
     return encoded
 
 
@@ -87,6 +94,17 @@ def pool_states(states: jax.Array, mask: jax.Array, pooling: Pooling) -> jax.Arr
         length = jnp.linalg.norm(vectors, axis=1, keepdims=True)
         vectors = vectors / jnp.maximum(length, 1e-12)
     return vectors
+
+
+def _workers() -> int:
+    """Batches at the same time: XLA on a CPU leaves cores idle between the steps of one."""
+    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
+    return (cores or 1) if jax.default_backend() == "cpu" else 2
+
+
+def _bar(documents: int, name: str) -> tqdm:
+    """Shown on a terminal, if it takes more than a few seconds."""
+    return tqdm(total=documents, unit="documents", desc=f"encoding ({name})", disable=None, delay=3)
 
 
 def _bucket(length: int, architecture: Architecture) -> int:
