@@ -111,7 +111,7 @@ def draw_growth(curves: dict[tuple[str, str], tuple[list[int], list[float]]], pa
 
     programs = list(dict.fromkeys(what for what, _ in curves))
     figure, panels = pyplot.subplots(
-        1, len(programs), figsize=(3.6 * len(programs), 3.8), squeeze=False, layout="constrained"
+        1, len(programs), figsize=(3.6 * len(programs), 5), squeeze=False, layout="constrained"
     )
     styles = ["o-", "s--", "^-.", "D:"]
     for panel, program in zip(panels[0], programs):
@@ -126,7 +126,7 @@ def draw_growth(curves: dict[tuple[str, str], tuple[list[int], list[float]]], pa
         linear = 2.0 ** np.arange(most)
         panel.loglog(linear, linear, color="0.8", linewidth=4, zorder=0, label="linear", base=2)
         panel.set(title=program, xlabel="size, times the smallest")
-        panel.legend(fontsize="small", title="size: exponent", title_fontsize="small")
+        panel.legend(loc="upper center", bbox_to_anchor=(0.5, -0.18), title="size: exponent")
     panels[0][0].set_ylabel("time, times that of the smallest")
     path.parent.mkdir(parents=True, exist_ok=True)
     figure.savefig(path, dpi=120)

@@ -1,0 +1,164 @@
+"""Every subcommand end to end, at the smallest sizes."""
+
+import json
+
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from crabjax.benchmarks import SUBCOMMANDS, command, presets, roofline
+from crabjax.benchmarks.clock import Clocked, clocked_programs
+from crabjax.benchmarks.corpus import random_corpus
+from crabjax.benchmarks.scoring import dense_expected_loss_reduction, ensemble_probabilities
+from crabjax.pool import kmeans, select
+from crabjax.scoring import BetaRule, elr, expected_loss_reduction
+
+TINY = {
+    "scoring": {
+        "candidates": 8, "anchors": 4, "labels": 2, "members": 2, "chunk_size": 8, "repeats": 1,
+        "dense_candidates": 2,
+    },
+    "fit": {
+        "labelled": [4], "validation": 2, "epochs": 1, "members": 1, "tokens": 6,
+        "vocabulary": 60, "labels": 2,
+    },
+    "predict": {
+        "documents": 5, "members": 2, "tokens": 6, "vocabulary": 60, "labels": 2, "batch": 4,
+        "repeats": 1,
+    },
+    "round": {
+        "repeats": 1,
+        "overrides": [
+            "data.cache=false", "data.validation_size=5", "data.max_tokens=6",
+            "data.synthetic.documents=320", "data.synthetic.test_documents=5", "model.kernels=2",
+            "model.embedding=2", "ensemble.epochs=1", "ensemble.members=2", "loop.seeds=0",
+            "loop.initial_size=5", "loop.query_size=3",
+        ],
+    },
+    "scaling": {"what": ["refine"], "steps": 1, "repeats": 1, "base": 1},
+}  # fmt: skip
+
+
+@pytest.fixture(autouse=True)
+def tiny(monkeypatch):
+    monkeypatch.setitem(presets.PRESETS, "small", TINY)
+    monkeypatch.setattr(roofline, "device_peaks", lambda: roofline.Peaks(100.0, 10.0))
+    for name in SUBCOMMANDS:
+        module = command._module(name)
+        if hasattr(module, "device_peaks"):
+            monkeypatch.setattr(module, "device_peaks", roofline.device_peaks)
+
+
+def run(path, *arguments):
+    assert command.main([*arguments, "--preset", "small", "--json", str(path)]) == 0
+    return json.loads(path.read_text())["benchmarks"]
+
+
+def test_scoring_against_the_dense_evaluation(tmp_path, capsys):
+    path = tmp_path / "report.json"
+    found = run(path, "scoring", "--against", "dense", "--repeats", "2")["scoring"]
+    assert found["settings"]["repeats"] == 2  # an option wins over the preset
+    rows = found["rows"]
+    assert [row["what"] for row in rows] == ["entropy", "kernel", "dense"]
+    assert all(row["seconds"] > 0 for row in rows)
+    assert rows[1]["GFLOP/s"] > 0
+    assert rows[1]["nearer bound"] in ("compute", "memory")
+    assert "ns/evaluation" in capsys.readouterr().out
+    assert command.main(["--compare", str(path), str(path)]) == 0
+
+
+def test_the_dense_evaluation_is_the_kernel():
+    candidates, anchors = ensemble_probabilities(2, 8, 4, 2)
+    rule = BetaRule()
+    np.testing.assert_allclose(
+        dense_expected_loss_reduction(candidates, anchors, rule),
+        expected_loss_reduction(candidates, anchors, rule, chunk_size=8),
+        atol=1e-6,
+    )
+
+
+def test_all_writes_one_report(tmp_path, monkeypatch, capsys):
+    monkeypatch.setattr(command, "ALL", ("scoring", "predict"))
+    results = run(tmp_path / "all.json", "all")
+    assert list(results) == ["scoring", "predict"]
+    assert results["predict"]["rows"][0]["documents"] == 5
+    assert results["predict"]["settings"]["batch"] == 4
+    assert "documents/s" in capsys.readouterr().out
+
+
+@pytest.mark.slow
+def test_all_runs_every_benchmark(tmp_path):
+    assert list(run(tmp_path / "all.json", "all")) == ["scoring", "fit", "predict", "round"]
+
+
+def test_a_round_by_phase_and_against_the_dense_score(tmp_path):
+    rows = run(tmp_path / "r.json", "round", "--against", "dense")["round"]["rows"]
+    ours, dense = (
+        {row["phase"]: row for row in rows if row["what"] == what} for what in ("crabjax", "dense")
+    )
+    assert list(ours) == ["fit", "predict", "evaluate", "query", "round", "fit + predict + query"]
+    for row in ours.values():
+        parts = row["compiled"] + row["k-means"] + row["driver"]
+        assert parts == pytest.approx(row["seconds"])
+        assert row["driver"] >= 0
+    assert all(ours[phase]["compiled"] > 0 for phase in ("fit", "predict", "query"))
+    for one in (ours, dense):
+        total = sum(one[phase]["seconds"] for phase in ("fit", "predict", "query"))
+        assert one["fit + predict + query"]["seconds"] == pytest.approx(total, rel=1e-6)
+    assert dense["fit"]["seconds"] == ours["fit"]["seconds"]
+    assert dense["query"]["ratio"] == dense["query"]["seconds"] / ours["query"]["seconds"]
+
+
+def test_scaling_draws_and_judges(tmp_path, monkeypatch):
+    monkeypatch.setattr("crabjax.benchmarks.scaling.LABELS", 3)
+    picture = tmp_path / "growth.png"
+    rows = run(tmp_path / "s.json", "scaling", "--plot", str(picture))["scaling"]["rows"]
+    assert [(row["axis"], row["from"], row["to"]) for row in rows] == [("N", 50_000, 100_000)]
+    assert picture.exists()
+
+
+def test_a_benchmark_must_be_named(capsys):
+    with pytest.raises(SystemExit):
+        command.main([])
+    assert "expected a benchmark" in capsys.readouterr().err
+
+
+def test_clocked_programs_are_those_the_package_compiles():
+    calls = []
+    original = elr._score_chunk
+    candidates, anchors = ensemble_probabilities(2, 8, 4, 2)
+    with clocked_programs(calls.append):
+        assert isinstance(elr._score_chunk, Clocked)
+        assert isinstance(select.kmeans_picks, Clocked)
+        assert elr._score_chunk.lower  # what a jitted function has besides being called
+        clocked = expected_loss_reduction(candidates, anchors, chunk_size=8)
+        kmeans.kmeans_picks(np.eye(3, dtype=np.float32), 3, np.random.default_rng(0))
+    assert elr._score_chunk is original
+    assert [kind for kind, start, stop in calls if stop >= start] == ["compiled", "k-means"]
+    np.testing.assert_array_equal(
+        clocked, expected_loss_reduction(candidates, anchors, chunk_size=8)
+    )
+
+
+def test_program_work_counts_a_product():
+    shape = roofline.jax.ShapeDtypeStruct((8, 8), jnp.float32)
+    work = roofline.program_work(jnp.matmul, shape, shape)
+    assert work is not None
+    assert work.flops == pytest.approx(2 * 8**3, rel=0.1)
+    assert work.bytes >= 3 * 4 * 8 * 8
+
+
+def test_measured_peaks_are_positive(monkeypatch):
+    for name, value in (("_LARGEST_PRODUCT", 1024), ("_LARGEST_ARRAY", 2**26), ("_REPEATS", 2)):
+        monkeypatch.setattr(roofline, name, value)
+    assert roofline._matmul_gflops() > 0
+    assert roofline._pass_gbytes() > 0
+
+
+def test_the_corpus_has_the_sizes_asked_for():
+    tokens, labels = random_corpus(50, tokens=12, vocabulary=100, labels=3)
+    assert tokens.shape == (50, 12)
+    assert labels.shape == (50, 3)
+    assert tokens.max() < 100
+    padding = tokens == 0
+    assert (padding[:, 1:] >= padding[:, :-1]).all()  # padding only at the end
