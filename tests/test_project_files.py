@@ -74,6 +74,18 @@ def test_predictions_are_not_taken_for_answers(project, tmp_path, suffix):
     project.check_output(path)  # predictions may be written over
 
 
+def test_a_column_with_the_annotators_name_is_left_alone(tmp_path):
+    (tmp_path / "in.csv").write_text("id,labels,by\nd0,a,Ada\n")
+    assert [entry.labels for entry in read_answers(tmp_path / "in.csv")] == [["a"]]
+
+
+def test_a_pool_without_the_text_column_says_how_to_name_it(tmp_path):
+    (tmp_path / "pool.csv").write_text("id,body\nd0,words\n")
+    message = r"pool\.csv:1: expected a header with \"text\", found 'id,body'; --text-column"
+    with pytest.raises(DataError, match=message):
+        Project.create(tmp_path / "p", tmp_path / "pool.csv", ["a"], from_overrides([]))
+
+
 def test_a_labels_file_without_its_last_line_end_stays_readable(project):
     project.add([Entry("in.csv:2", "d0", ["a"])])
     labels = project.folder / "labels.jsonl"

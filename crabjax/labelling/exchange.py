@@ -28,7 +28,7 @@ NO_LABEL = "-"  # in a CSV cell: no label applies; an empty cell is no answer
 SUFFIXES = (".csv", ".jsonl", ".json")
 _CONTROL, _OBJECT = "labels", "text"  # names in Label Studio's interface
 _CHOICES_ADVICE = "Label Studio must offer the project's labels: its interface is label_studio.xml"
-_BY = "by"  # the column that tells predictions from answers
+_BY, PERSON, MODEL = "by", "person", "model"  # who gave the labels that ``predict`` writes
 
 
 class PredictionsError(DataError):
@@ -137,10 +137,10 @@ def read_answers(path: Path) -> list[Entry]:
         rows, read = read_json_lines(path), _from_json
     entries = []
     for line, row in rows:
-        if _BY in row:
+        if row.get(_BY) == MODEL:
             raise PredictionsError(
-                f'{path}:{line}: "{_BY}" says that `predict` wrote these labels; where a person '
-                "has checked them, keep only those rows, and leave it out"
+                f'{path}:{line}: `predict` wrote these labels, as "{_BY}" says; where a person has '
+                f'checked them, keep only those rows, and no "{_BY}"'
             )
         entries.append(read(f"{path}:{line}", row))
     if not entries and path.suffix == ".jsonl":

@@ -23,7 +23,9 @@ from crabjax.data.files import DataError, check_writable, write_text
 from crabjax.labelling.answer_log import ProjectError, Said, append_to_log, read_log
 from crabjax.labelling.exchange import (
     LABEL_SEPARATOR,
+    MODEL,
     NO_LABEL,
+    PERSON,
     Entry,
     PredictionsError,
     csv_delimiter,
@@ -36,7 +38,7 @@ from crabjax.saved_learner import SavedLearnerError
 from crabjax.texts import check_encoder
 
 PROJECT, CONFIG, TEXTS, LABELS = "project.json", "config.yaml", "texts.jsonl", "labels.jsonl"
-MODEL, INTERFACE = "model", "label_studio.xml"
+KEPT, INTERFACE = "model", "label_studio.xml"
 _FORMAT = 1
 
 
@@ -217,7 +219,7 @@ class Project:
         Warns:
           ProjectWarning: if what was kept cannot be used; training makes it again.
         """
-        folder = self.folder / MODEL
+        folder = self.folder / KEPT
         if not folder.exists():
             return
         try:
@@ -234,7 +236,7 @@ class Project:
         """
         try:
             with _lock(self.folder):
-                learner.save(self.folder / MODEL)
+                learner.save(self.folder / KEPT)
         except OSError as error:
             warnings.warn(f"the model could not be kept: {error}", ProjectWarning, stacklevel=2)
 
@@ -250,7 +252,7 @@ class Project:
             said = answers.get(text)
             by_person = isinstance(said, list)
             labels.append(said if by_person else names[row > 0.5].tolist())
-            sources.append("person" if by_person else "model")
+            sources.append(PERSON if by_person else MODEL)
         return labels, sources
 
 
@@ -276,7 +278,10 @@ def _check_new(folder: Path) -> None:
 def _csv_format(texts: Path, text_column: str) -> CsvFormat:
     if texts.suffix != ".csv" or not texts.is_file():
         return CsvFormat(text_column)
-    return CsvFormat(text_column, csv_delimiter=csv_delimiter(texts, [text_column]))
+    try:
+        return CsvFormat(text_column, csv_delimiter=csv_delimiter(texts, [text_column]))
+    except DataError as error:
+        raise DataError(f"{error}; --text-column names another column") from error
 
 
 def _read_label_names(path: Path) -> tuple[str, ...]:
