@@ -33,16 +33,23 @@ class Checkpoints:
     """The checkpoints of one run, newest ``keep`` kept; use as a context manager."""
 
     def __init__(self, folder: Path, keep: int = 2):
-        from orbax.checkpoint import v1 as ocp
+        import orbax.checkpoint as ocp
 
         self._folder, self._failed = folder.absolute(), False
-        newest: Any = ocp.training.preservation_policies.LatestN(keep)
-        self._checkpointer = ocp.training.Checkpointer(
-            str(self._folder),
-            preservation_policy=newest,
-            cleanup_tmp_directories=True,
-            context=_one_writer(),
+        self._folder.mkdir(parents=True, exist_ok=True)
+        process = jax.process_index()
+        # Of several processes one writes: orbax must not wait for the others.
+        alone = ocp.options.MultiprocessingOptions(
+            primary_host=process, active_processes={process}, barrier_sync_key_prefix="one_writer"
         )
+        options = ocp.CheckpointManagerOptions(
+            max_to_keep=keep,
+            create=False,
+            cleanup_tmp_directories=True,
+            enable_async_checkpointing=False,
+            multiprocessing_options=alone,
+        )
+        self._manager = ocp.CheckpointManager(self._folder, options=options)
 
     def __enter__(self) -> "Checkpoints":
         return self
@@ -50,7 +57,7 @@ class Checkpoints:
     def __exit__(self, *_) -> None:
         # After a failed save orbax raises the same failure again on closing.
         with contextlib.suppress(Exception) if self._failed else contextlib.nullcontext():
-            self._checkpointer.close()
+            self._manager.close()
 
     def save(self, saved: Saved) -> None:
         """Writes a round, replacing one of the same number.
@@ -58,11 +65,14 @@ class Checkpoints:
         Raises:
           CheckpointError: when it cannot be written; earlier rounds stay as they were.
         """
-        metadata: Any = {"records": saved.records, "digest": _digest(saved.arrays)}
+        import orbax.checkpoint as ocp
+
+        metadata = {"records": saved.records, "digest": _digest(saved.arrays)}
+        arrays = ocp.args.Composite(arrays=ocp.args.PyTreeSave(saved.arrays))
         try:
-            self._checkpointer.save_checkpointables(
-                saved.round, {"arrays": saved.arrays}, custom_metadata=metadata, overwrite=True
-            )
+            if saved.round in self._manager.all_steps():
+                self._manager.delete(saved.round)
+            self._manager.save(saved.round, args=arrays, custom_metadata=metadata, force=True)
         except Exception as error:  # orbax and tensorstore raise many kinds on a full disk
             self._failed = True
             raise CheckpointError(
@@ -80,7 +90,7 @@ class Checkpoints:
           CheckpointError: when checkpoints exist but none can be read.
         """
         failures = []
-        steps = sorted((c.step for c in self._checkpointer.checkpoints), reverse=True)
+        steps = sorted(self._manager.all_steps(), reverse=True)
         for step in steps:
             try:
                 saved = self._read(step, like)
@@ -89,7 +99,7 @@ class Checkpoints:
                 log.warning("%s: skipped a damaged checkpoint, %s", self._folder, failures[-1])
                 continue
             for damaged in steps[: len(failures)]:  # orbax saves no round before its newest
-                self._checkpointer.delete(damaged)
+                self._manager.delete(damaged)
             return saved
         if failures:
             raise CheckpointError(
@@ -99,7 +109,10 @@ class Checkpoints:
         return None
 
     def _read(self, step: int, like: Mapping[str, np.ndarray]) -> Saved:
-        arrays = self._checkpointer.load_checkpointables(step, {"arrays": dict(like)})["arrays"]
+        import orbax.checkpoint as ocp
+
+        wanted = ocp.args.Composite(arrays=ocp.args.PyTreeRestore(dict(like)))
+        arrays = self._manager.restore(step, args=wanted)["arrays"]
         for name, expected in like.items():  # orbax does not check the shapes of NumPy leaves
             found = arrays[name]
             if found.shape != expected.shape or found.dtype != expected.dtype:
@@ -107,23 +120,10 @@ class Checkpoints:
                     f"{name}: expected {expected.dtype}{list(expected.shape)}, "
                     f"found {found.dtype}{list(found.shape)}"
                 )
-        metadata: Any = self._checkpointer.checkpointables_metadata(step).custom_metadata
+        metadata: Any = self._manager.metadata(step).custom_metadata
         if metadata["digest"] != _digest(arrays):
             raise ValueError("the arrays are not the ones that were saved")
         return Saved(step, arrays, [dict(one) for one in metadata["records"]])
-
-
-def _one_writer() -> Any:
-    """With several processes, tells orbax not to wait for the others: only this one writes."""
-    from orbax.checkpoint import v1 as ocp
-
-    if jax.process_count() == 1:
-        return None
-    process = jax.process_index()
-    alone = ocp.options.MultiprocessingOptions(
-        primary_host=process, active_processes={process}, barrier_sync_key_prefix="one_writer"
-    )
-    return ocp.Context(multiprocessing_options=alone)
 
 
 def _digest(arrays: Mapping[str, np.ndarray]) -> str:

@@ -38,6 +38,8 @@ def connect(config: DevicesConfig) -> None:
             if value is None:
                 raise ConfigError(f"devices.{name}: expected a number with a coordinator")
         jax.distributed.initialize(coordinator, processes, process)
+    # The first meeting of all has a time limit of its own; later some may be compiling.
+    multihost_utils.sync_global_devices("connected")
     if not is_first():
         sys.stdout = open(os.devnull, "w", encoding="utf-8")  # noqa: SIM115
 
