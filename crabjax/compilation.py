@@ -12,4 +12,5 @@ def keep_compiled_programs() -> None:
     if "JAX_COMPILATION_CACHE_DIR" in os.environ:
         return
     jax.config.update("jax_compilation_cache_dir", str(cache_folder() / "programs"))
-    jax.config.update("jax_persistent_cache_min_compile_time_secs", 0.2)
+    # All of them: before the first fit there are twenty small ones, together half a second.
+    jax.config.update("jax_persistent_cache_min_compile_time_secs", 0.0)
