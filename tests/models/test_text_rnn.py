@@ -71,6 +71,46 @@ def test_equals_plain_forward(setting):
     np.testing.assert_allclose(model.apply(params, tokens), logits, atol=1e-5)
 
 
+def test_many_groups_equal_plain_forward_and_its_differences():
+    """More than two groups are taken one at a time."""
+    model = build_model(CONFIG, VOCABULARY, LABELS)
+    generator = np.random.default_rng(1)
+    tokens = generator.integers(1, VOCABULARY, (2, 60, 40)).astype(np.int32)
+    lengths = generator.integers(1, 6, (2, 60))
+    lengths[:, ::20] = 40  # more than a chunk of steps
+    tokens[np.arange(40)[None, None, :] >= lengths[..., None]] = 0
+    params = jax.vmap(model.init)(jax.random.split(jax.random.key(2), 2))
+    weights = generator.normal(size=(60, LABELS)).astype(np.float32)
+
+    def loss(params, tokens):
+        logits = model.apply(params, tokens)
+        return jnp.sum(logits * weights), logits
+
+    gradients, logits = jax.jit(jax.vmap(jax.grad(loss, has_aux=True)))(params, tokens)
+    own, found = of_member(params, 1), jax.tree.leaves(of_member(gradients, 1))
+    np.testing.assert_allclose(logits[1], plain_forward(own, tokens[1])[1], atol=1e-5)
+    for name, way in directions(own, generator):
+        ends = jax.tree.map(np.add, own, way), jax.tree.map(np.subtract, own, way)
+        up, down = (np.sum(plain_forward(end, tokens[1])[1] * weights) for end in ends)
+        slope = sum(map(np.vdot, found, jax.tree.leaves(way)))
+        np.testing.assert_allclose(slope, (up - down) / 2, rtol=2e-4, err_msg=name)
+
+
+def of_member(tree, member: int):
+    return jax.tree.map(lambda leaf: np.asarray(leaf[member], np.float64), tree)
+
+
+def directions(params, generator):
+    """For each parameter, a small random change of it alone; padding's row stays as it is."""
+    for name in params:
+        change = jax.tree.map(np.zeros_like, params)
+        draw = lambda value: 1e-5 * generator.normal(size=value.shape)
+        change[name] = jax.tree.map(draw, params[name])
+        if name == "embedding":
+            change[name][0] = 0
+        yield name, change
+
+
 def test_padding_changes_nothing(setting):
     model, params, tokens = setting
     longer = np.pad(tokens, ((0, 0), (0, 256 - 64)))
