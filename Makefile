@@ -21,9 +21,7 @@ lint: $(READY)
 	$(BIN)/pyright
 
 bench: $(READY)
-	$(BIN)/python scripts/benchmark.py scoring
-	$(BIN)/python scripts/benchmark.py fit
-	$(BIN)/python scripts/benchmark.py round
+	$(BIN)/python scripts/benchmark.py all --preset small
 
 clean:
 	rm -rf $(VENV) runs
