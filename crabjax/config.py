@@ -77,7 +77,7 @@ class EnsembleConfig:
     """How members are trained (METHOD section 8)."""
 
     members: int = setting(5, at_least=1)
-    member_init: Literal["same", "independent"] = "same"
+    member_init: Literal["same", "independent"] = "independent"
     members_at_once: int | None = setting(None, at_least=1)  # a device; None: what fits
     batch_size: int = setting(50, at_least=1)
     epochs: int = setting(80, at_least=1)
@@ -105,12 +105,15 @@ class StrategyConfig:
     hard_sampling: bool = True
     sigma: float = setting(0.6827, at_least=0.0, at_most=1.0)
     two_sigma: float = setting(0.9545, at_least=0.0, at_most=1.0)
-    per_label: int = setting(100, at_least=0)
-    hard_size: int = setting(300, at_least=0)
+    per_label: int | None = setting(None, at_least=0)  # candidates per label; None: all
+    hard_size: int | None = setting(None, at_least=0)  # hard-to-learn candidates; None: all
     decay: Literal["polynomial", "linear", "cosine", "constant"] = "polynomial"
     decay_power: float = setting(0.5, at_least=0.0)
     draw: Literal["random", "kmeans"] = "random"
-    keep_fraction: float = setting(0.5, above=0.0, at_most=1.0)
+    candidate_limit: int | None = setting(3000, at_least=1)  # of all of them; None: no limit
+    score: Literal["expected", "released"] = "expected"  # "released" only shows why not
+    cluster: Literal["features", "gains"] = "features"  # what k-means tells documents apart by
+    keep_fraction: float = setting(0.5, above=0.0, at_most=1.0)  # the share it sees, on gains
 
 
 @dataclass(frozen=True)
@@ -151,7 +154,6 @@ class OutputConfig:
 class Config:
     """One experiment, whole. ``preset`` says which defaults hold where nothing else is stated."""
 
-    preset: Literal["recommended", "paper"] = "recommended"
     data: DataConfig = field(default_factory=DataConfig)
     model: ModelConfig = field(default_factory=ModelConfig)
     ensemble: EnsembleConfig = field(default_factory=EnsembleConfig)
@@ -159,10 +161,19 @@ class Config:
     loop: LoopConfig = field(default_factory=LoopConfig)
     devices: DevicesConfig = field(default_factory=DevicesConfig)
     output: OutputConfig = field(default_factory=OutputConfig)
+    preset: Literal["recommended", "paper"] = "recommended"
 
 
 # Where the defaults above differ from the paper, and what it has there.
-PAPER: dict[str, Any] = {}
+PAPER: dict[str, Any] = {
+    "ensemble": {"member_init": "same"},
+    "strategy": {
+        "per_label": 100,
+        "hard_size": 300,
+        "candidate_limit": None,
+        "cluster": "gains",
+    },
+}
 
 
 def load_config(name: str | Path, overrides: Iterable[str] = ()) -> Config:

@@ -274,7 +274,7 @@ class Learner:
 
     def _pool(self, unlabelled: np.ndarray) -> Pool:
         loop, features = self.config.loop, None
-        if get_strategy(self.config.strategy.name).needs_features:
+        if get_strategy(self.config.strategy.name).needs_features(self.config.strategy):
             first = jax.tree.map(lambda leaf: leaf[0], self._ensemble())
             documents, batch = self._documents(), self.config.ensemble.predict_batch
             features = predict_features(documents.model, first, documents.inputs, batch)

@@ -157,7 +157,7 @@ def pools(problem: Problem, state: State, logits: np.ndarray) -> list[Pool]:
 def query(config: Config, problem: Problem, seen: list[Pool], params: Any) -> list[Selection]:
     """Asks the strategy for the next documents, one selection a seed."""
     strategy = get_strategy(config.strategy.name)
-    if strategy.needs_features:
+    if strategy.needs_features(config.strategy):
         features = document_features(config, problem, params)
         seen = [pool._replace(features=own) for pool, own in zip(seen, features)]
     return [

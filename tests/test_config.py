@@ -6,6 +6,7 @@ from crabjax.config import (
     CONFIG_FOLDER,
     Config,
     ConfigError,
+    StrategyConfig,
     find_config,
     from_dict,
     load_config,
@@ -71,6 +72,24 @@ variants:
     assert {config.loop.query_size for config in variants.values()} == {8}
     with pytest.raises(ConfigError, match="expected one run, found the variants plain"):
         load_config(tmp_path / "own.yaml")
+
+
+def test_the_preset_gives_way_to_what_is_stated(tmp_path):
+    path = write(tmp_path, "preset: paper\nstrategy: {per_label: 7}")
+    config = load_config(path, ["strategy.hard_size=9"])
+    assert (config.strategy.per_label, config.strategy.hard_size) == (7, 9)
+    assert (config.strategy.cluster, config.ensemble.member_init) == ("gains", "same")
+    assert from_dict(to_dict(config)) == config
+
+
+def test_a_preset_may_be_chosen_by_a_variant_or_on_the_command_line(tmp_path):
+    path = write(tmp_path, "variants: {ours: {}, paper: {preset: paper}}")
+    ours, paper = load_variants(path).values()
+    assert ours.strategy == StrategyConfig()
+    assert paper.strategy.per_label == 100
+    assert load_config(write(tmp_path, ""), ["preset=paper"]) == paper
+    with pytest.raises(ConfigError, match="preset: expected one of recommended, paper"):
+        load_config(path, ["preset=ours"])
 
 
 def test_several_strategies_in_one_override(tmp_path):

@@ -22,10 +22,10 @@ class FrozenHead(Classifier):
         self.rate = config.dropout
 
     def features(self, inputs: jax.Array) -> jax.Array:
-        """The hidden layer [B, hidden]."""
+        """The encoder's own vectors [B, D], scaled."""
         mean_square = jnp.mean(inputs**2, axis=-1, keepdims=True)
-        scaled = inputs / jnp.sqrt(jnp.maximum(mean_square, jnp.finfo(inputs.dtype).tiny))
-        return jax.nn.relu(self.hidden(scaled))
+        return inputs / jnp.sqrt(jnp.maximum(mean_square, jnp.finfo(inputs.dtype).tiny))
 
     def logits(self, features: jax.Array, key: jax.Array | None) -> jax.Array:
-        return self.output(dropout(key, self.rate, features))
+        hidden = jax.nn.relu(self.hidden(features))
+        return self.output(dropout(key, self.rate, hidden))

@@ -9,6 +9,6 @@ def host_generator(key: jax.Array) -> np.random.Generator:
     return np.random.default_rng(np.asarray(jax.random.key_data(key)))
 
 
-def draw_up_to(generator: np.random.Generator, rows: np.ndarray, count: int) -> np.ndarray:
-    """``count`` of ``rows`` without replacement, in random order; all of them if fewer."""
+def draw_up_to(generator: np.random.Generator, rows: np.ndarray, count: int | None) -> np.ndarray:
+    """``count`` of ``rows`` without replacement, in random order; all if fewer, or if None."""
     return generator.permutation(rows)[:count]

@@ -16,8 +16,8 @@ from crabjax.scoring.correlation import (
 
 SOURCES = ("label_wise", "negative", "hard", "fill")
 
-Draw = Callable[[np.ndarray, int], np.ndarray]
-"""``draw(documents, count)``: up to ``count`` of them, without replacement."""
+Draw = Callable[[np.ndarray, int | None], np.ndarray]
+"""``draw(documents, count)``: up to ``count`` of them, without replacement; all if None."""
 
 
 class PoolTraits(NamedTuple):
@@ -33,6 +33,13 @@ class Candidates(NamedTuple):
 
     documents: np.ndarray  # int64 [X], rows of the training set, sorted
     sources: np.ndarray  # int64 [X], positions in SOURCES
+
+    def at_most(self, limit: int | None, generator: np.random.Generator) -> "Candidates":
+        """``limit`` of them, drawn at random; all if fewer, or if None."""
+        if limit is None or len(self.documents) <= limit:
+            return self
+        kept = np.sort(generator.choice(len(self.documents), limit, replace=False))
+        return Candidates(self.documents[kept], self.sources[kept])
 
     def per_source(self) -> dict[str, int]:
         """The number of candidates from each source."""
@@ -73,7 +80,7 @@ def refine_pool(
     traits: PoolTraits,
     unlabelled: np.ndarray,
     query_size: int,
-    hard_size: int,
+    hard_size: int | None,
     config: StrategyConfig,
     draw: Draw,
     fill: Draw,
@@ -85,7 +92,7 @@ def refine_pool(
       unlabelled: int64 [u], rows of the training set, sorted.
       query_size: the most negatively correlated documents drawn, and the fewest candidates
         returned: fewer are filled up from the rest of U. At most u.
-      hard_size: Z_t, the most hard-to-learn documents drawn.
+      hard_size: Z_t, the most hard-to-learn documents drawn; all if None.
       config: ``per_label`` and the switches for negative and hard-to-learn sampling.
       draw: how each of the three sets is drawn.
       fill: how the rest is drawn.

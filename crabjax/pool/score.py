@@ -18,6 +18,7 @@ from crabjax.batches import in_batches
 from crabjax.memory import halve_once, halve_until_it_fits, program_bytes
 from crabjax.scoring.beta import BetaRule
 from crabjax.scoring.elr import expected_loss_reduction
+from crabjax.scoring.released import released_score
 from crabjax.sharding import ENSEMBLE, POOL, current_mesh, place
 
 CHUNK_SIZE = 512  # candidates, where the memory allows
@@ -74,6 +75,25 @@ def pool_gains(
     chunk_size = _largest_chunk(members, anchors.probabilities.shape[1], labels, rule)
     score = functools.partial(_score, current_mesh(), rule, probabilities, *given)
     return halve_once("candidates scored at once", chunk_size, score)[:, : anchors.count]
+
+
+def released_gains(
+    logits: np.ndarray,
+    candidates: np.ndarray,
+    anchors: Anchors,
+    rule: BetaRule,
+    label_weights: np.ndarray | None = None,
+) -> np.ndarray:
+    """What the released code has in place of :func:`pool_gains`, for comparison only."""
+    weights = np.ones(logits.shape[2]) if label_weights is None else label_weights
+    weights = np.asarray(weights, np.float32)
+
+    def score_block(rows: np.ndarray) -> jax.Array:
+        block = jnp.moveaxis(jnp.asarray(rows), 0, 1)  # [E, X, K]
+        return released_score(block, anchors.probabilities, rule, weights)
+
+    rows = np.moveaxis(expit(logits[:, candidates]), 1, 0)  # [X, E, K]
+    return in_batches(score_block, rows, CHUNK_SIZE)[:, : anchors.count]
 
 
 def _score(mesh: Mesh | None, rule, candidates, anchors, weights, chunk_size: int) -> np.ndarray:

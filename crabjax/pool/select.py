@@ -6,6 +6,8 @@ import numpy as np
 
 from crabjax.pool.kmeans import kmeans_picks
 
+_SMALLEST_WEIGHT = 1e-3  # of the mean
+
 
 def largest(scores: np.ndarray, count: int, generator: np.random.Generator) -> np.ndarray:
     """Positions of the ``count`` largest scores, best first, ties in random order.
@@ -43,6 +45,31 @@ def select_diverse(
         count = max(query_size, math.ceil(keep_fraction * count))
     kept = largest(gains.sum(axis=1), count, generator)
     return kept[kmeans_picks(normalised(gains[kept]), query_size, generator)]
+
+
+def select_representative(
+    gains: np.ndarray, features: np.ndarray, query_size: int, generator: np.random.Generator
+) -> np.ndarray:
+    """Positions of ``query_size`` distinct candidates that cover the pool where gains are large.
+
+    k-means on document vectors, each weighted by its gain: while the members know little, gains
+    are alike and the picks represent the pool; later they crowd where there is something to learn.
+
+    Args:
+      gains: float32 [X, P], the rows of S.
+      features: float [X, D].
+      query_size: at most X.
+      generator: seeds k-means.
+
+    Returns:
+      int64 [query_size].
+    """
+    totals = gains.sum(axis=1, dtype=np.float64)
+    mean = totals.mean()
+    weights = totals / mean if mean > 0 else np.ones_like(totals)
+    # k-means leaves a centre without weight undefined.
+    weights = np.maximum(weights, _SMALLEST_WEIGHT)
+    return kmeans_picks(normalised(features), query_size, generator, weights)
 
 
 def normalised(rows: np.ndarray) -> np.ndarray:

@@ -59,7 +59,7 @@ class Strategy:
 
     name: str
     select: Select
-    needs_features: bool
+    needs_features: Callable[[StrategyConfig], bool]
 
     def __call__(
         self, key: jax.Array, pool: Pool, query_size: int, config: StrategyConfig
@@ -74,7 +74,7 @@ class Strategy:
             raise EmptyPoolError(f"{self.name}: no unlabelled document is left to query")
         if query_size < 1:
             raise ValueError(f"query_size: expected at least 1, found {query_size}")
-        if self.needs_features and pool.features is None:
+        if self.needs_features(config) and pool.features is None:
             raise ValueError(f"{self.name}: expected pool.features of shape [N, D], found None")
         return self.select(key, pool, min(query_size, len(pool.unlabelled)), config)
 
@@ -82,13 +82,21 @@ class Strategy:
 _registry: dict[str, Strategy] = {}
 
 
-def register(name: str, *, needs_features: bool = False) -> Callable[[Select], Strategy]:
-    """Makes the decorated function available to :func:`get_strategy` as ``name``."""
+def register(
+    name: str, *, needs_features: bool | Callable[[StrategyConfig], bool] = False
+) -> Callable[[Select], Strategy]:
+    """Makes the decorated function available to :func:`get_strategy` as ``name``.
+
+    Args:
+      name: what ``strategy.name`` calls it.
+      needs_features: whether ``pool.features`` must be there; may depend on the settings.
+    """
+    needs = needs_features if callable(needs_features) else lambda _: needs_features
 
     def decorate(select: Select) -> Strategy:
         if name in _registry:
             raise ValueError(f"strategy {name!r} is already registered")
-        _registry[name] = Strategy(name, select, needs_features)
+        _registry[name] = Strategy(name, select, needs)
         return _registry[name]
 
     return decorate

@@ -10,8 +10,8 @@ from crabjax.pool.decay import decay_factor
 from crabjax.pool.kmeans import kmeans_picks
 from crabjax.pool.randomness import draw_up_to, host_generator
 from crabjax.pool.refine import SOURCES, Draw, pool_traits, refine_pool
-from crabjax.pool.score import draw_anchors, pool_gains
-from crabjax.pool.select import normalised, select_diverse
+from crabjax.pool.score import draw_anchors, pool_gains, released_gains
+from crabjax.pool.select import normalised, select_diverse, select_representative
 from crabjax.scoring.beta import BetaRule
 from crabjax.scoring.correlation import (
     Correlation,
@@ -25,11 +25,13 @@ Rows = Callable[[np.ndarray], np.ndarray]
 """From documents [X] to their rows of S, [X, P]."""
 
 
-@register("crab")
+@register("crab", needs_features=lambda config: config.cluster == "features")
 def crab(key: jax.Array, pool: Pool, query_size: int, config: StrategyConfig) -> Selection:
     """Refines the pool by label correlations, scores with attention, spreads out by k-means.
 
-    Qi, Lu, Yang, Enticott and Du (UAI 2025), METHOD sections 2 to 7.
+    Qi, Lu, Yang, Enticott and Du (UAI 2025), METHOD sections 2 to 7. By default the three sets of
+    the refined pool are not cut down, which leaves all of U, and k-means runs on document vectors
+    weighted by their gains instead of on the gains; ``preset: paper`` does as the paper does.
 
     Returns:
       The selection; its info holds ``candidates``: how many came from each source.
@@ -38,27 +40,30 @@ def crab(key: jax.Array, pool: Pool, query_size: int, config: StrategyConfig) ->
     correlation = revealed_correlation(pool)
     gains_of = _scorer(pool, correlation, config, generator)
 
-    def random_draw(documents: np.ndarray, count: int) -> np.ndarray:
+    def random_draw(documents: np.ndarray, count: int | None) -> np.ndarray:
         return draw_up_to(generator, documents, count)
 
     traits = pool_traits(mean_probabilities(pool), correlation, pool.unlabelled, config)
-    decay = decay_factor(pool.round, pool.rounds, config.decay, config.decay_power)
+    hard_size = config.hard_size
+    if hard_size is not None:
+        decay = decay_factor(pool.round, pool.rounds, config.decay, config.decay_power)
+        hard_size = round(decay * hard_size)
     draw = random_draw
     if config.draw == "kmeans":
         gains = gains_of(pool.unlabelled)
         gains_of = _looked_up(pool.unlabelled, gains)
         draw = _kmeans_draw(_looked_up(pool.unlabelled, normalised(gains)), generator)
     candidates = refine_pool(
-        traits,
-        pool.unlabelled,
-        query_size,
-        round(decay * config.hard_size),
-        config,
-        draw,
-        random_draw,
+        traits, pool.unlabelled, query_size, hard_size, config, draw, random_draw
     )
+    limit = config.candidate_limit
+    candidates = candidates.at_most(limit and max(limit, query_size), generator)
     gains = gains_of(candidates.documents)
-    picks = select_diverse(gains, query_size, config.keep_fraction, generator)
+    if config.cluster == "features":
+        features = pool.features[candidates.documents]
+        picks = select_representative(gains, features, query_size, generator)
+    else:
+        picks = select_diverse(gains, query_size, config.keep_fraction, generator)
     info = {"candidates": candidates.per_source()}
     sources = [SOURCES[source] for source in candidates.sources[picks]]
     return Selection(candidates.documents[picks], info, gains[picks].mean(axis=1), sources)
@@ -74,7 +79,8 @@ def _scorer(
     if config.attention:
         attention = correlation_attention(correlation.positive, config.gamma, config.attention_norm)
         weights = np.asarray(attention_label_weights(attention))
-    return lambda documents: pool_gains(pool.logits, documents, anchors, rule, weights)
+    gains = released_gains if config.score == "released" else pool_gains
+    return lambda documents: gains(pool.logits, documents, anchors, rule, weights)
 
 
 def _looked_up(unlabelled: np.ndarray, rows: np.ndarray) -> Rows:
@@ -85,7 +91,9 @@ def _looked_up(unlabelled: np.ndarray, rows: np.ndarray) -> Rows:
 def _kmeans_draw(embeddings_of: Rows, generator: np.random.Generator) -> Draw:
     """Draws the documents nearest the centres of their gain vectors: the paper's ablation."""
 
-    def draw(documents: np.ndarray, count: int) -> np.ndarray:
+    def draw(documents: np.ndarray, count: int | None) -> np.ndarray:
+        if count is None:
+            return documents
         return documents[kmeans_picks(embeddings_of(documents), count, generator)]
 
     return draw

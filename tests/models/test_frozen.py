@@ -18,7 +18,7 @@ def test_equals_plain_forward():
     hidden = scaled @ params["hidden"]["kernel"] + np.asarray(params["hidden"]["bias"])[None]
     vectors = np.maximum(hidden, 0)
     logits = vectors @ params["output"]["kernel"] + np.asarray(params["output"]["bias"])[None]
-    np.testing.assert_allclose(model.features(params, inputs), vectors, atol=1e-6)
+    np.testing.assert_allclose(model.features(params, inputs), scaled, atol=1e-6)
     np.testing.assert_allclose(model.apply(params, inputs), logits, atol=1e-6)
 
 

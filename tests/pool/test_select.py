@@ -1,6 +1,7 @@
 import numpy as np
+import pytest
 
-from crabjax.pool.select import largest, normalised, select_diverse
+from crabjax.pool.select import largest, normalised, select_diverse, select_representative
 
 
 def generator(seed: int = 0) -> np.random.Generator:
@@ -46,6 +47,22 @@ def test_one_pick_for_each_direction():
     directions = np.repeat(np.eye(4), 10, axis=0) * generator().uniform(1, 2, (40, 1))
     picks = select_diverse(directions.astype(np.float32), 4, 1.0, generator())
     assert sorted((picks // 10).tolist()) == [0, 1, 2, 3]
+
+
+def test_representatives_come_from_where_the_gains_are():
+    """Two directions, the second with gains a thousand times as large: it gets most picks."""
+    features = np.repeat(np.eye(2), 50, axis=0) + generator().normal(0, 0.05, (100, 2))
+    gains = np.repeat([[1e-6], [1.0]], 50, axis=0) * np.ones((1, 3))
+    picks = select_representative(gains, features, 10, generator())
+    assert len(set(picks)) == 10
+    assert (picks >= 50).sum() >= 7
+
+
+@pytest.mark.parametrize("gain", [0.0, 1e-30, 1.0])
+def test_representatives_without_a_difference_in_gains_cover_all(gain):
+    features = np.repeat(np.eye(5), 4, axis=0)
+    picks = select_representative(np.full((20, 3), gain), features, 5, generator())
+    assert sorted(picks // 4) == [0, 1, 2, 3, 4]
 
 
 def test_a_small_share_still_fills_the_query():

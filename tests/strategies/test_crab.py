@@ -11,7 +11,7 @@ from crabjax.scoring.elr import expected_loss_reduction
 from crabjax.strategies import Pool, get_strategy
 from crabjax.strategies.common import documents_left
 
-CONFIG = StrategyConfig(anchor_fraction=0.2, per_label=6, hard_size=8)
+CONFIG = StrategyConfig(anchor_fraction=0.2, per_label=6, hard_size=8, cluster="gains")
 
 
 def pool_of(labelled: int = 30, round: int = 0, documents: int = 300) -> Pool:
@@ -68,6 +68,48 @@ def test_members_that_disagree_are_preferred():
     for name in ("crab", "besra"):
         picks = query(pool._replace(logits=logits), config, name).indices
         assert not np.isin(picks, agreed).any()
+
+
+def test_without_limits_every_unlabelled_document_is_a_candidate():
+    pool = pool_of()
+    config = dataclasses.replace(CONFIG, per_label=None, hard_size=None)
+    for draw in ("random", "kmeans"):
+        found = query(pool, dataclasses.replace(config, draw=draw)).info["candidates"]
+        assert sum(found.values()) == len(pool.unlabelled)
+        assert found["fill"] == 0 < min(found["label_wise"], found["hard"])
+
+
+def test_the_limit_holds_for_all_candidates_and_never_falls_below_the_query():
+    config = dataclasses.replace(CONFIG, per_label=None, hard_size=None)
+    for limit, expected in ((50, 50), (3, 10)):
+        found = query(pool_of(), dataclasses.replace(config, candidate_limit=limit))
+        assert sum(found.info["candidates"].values()) == expected
+        assert len(set(found.indices)) == 10
+
+
+def test_clusters_of_features_give_one_pick_each():
+    """Ten far apart groups of documents; k-means on gains would know nothing of them."""
+    pool = pool_of()
+    groups = np.arange(len(pool.labels)) % 10
+    features = np.eye(10, dtype=np.float32)[groups]
+    config = dataclasses.replace(CONFIG, per_label=None, hard_size=None, cluster="features")
+    picks = query(pool._replace(features=features), config).indices
+    assert sorted(groups[picks]) == list(range(10))
+
+
+def test_only_clusters_of_features_need_features():
+    pool = pool_of()._replace(features=None)
+    assert len(query(pool).indices) == 10
+    with pytest.raises(ValueError, match=r"expected pool\.features"):
+        query(pool, dataclasses.replace(CONFIG, cluster="features"))
+
+
+def test_the_released_score_looks_at_no_candidate():
+    """Documents on which all members agree score like any other: nothing is learnt from it."""
+    pool = pool_of()
+    config = dataclasses.replace(CONFIG, per_label=None, hard_size=None, score="released")
+    scores = query(pool, config).scores
+    assert np.ptp(scores) < 1e-5 * np.abs(scores).mean()
 
 
 def test_refined_drawing_by_kmeans_draws_as_many():
