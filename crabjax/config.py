@@ -113,7 +113,7 @@ class StrategyConfig:
     candidate_limit: int | None = setting(3000, at_least=1)  # of all of them; None: no limit
     score: Literal["expected", "released"] = "expected"  # "released" only shows why not
     cluster: Literal["features", "gains"] = "features"  # what k-means tells documents apart by
-    keep_fraction: float = setting(0.5, above=0.0, at_most=1.0)  # the share it sees, on gains
+    keep_fraction: float = setting(0.5, above=0.0, at_most=1.0)  # the best, which it sees
 
 
 @dataclass(frozen=True)

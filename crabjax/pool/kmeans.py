@@ -10,19 +10,13 @@ import numpy as np
 _DETERMINISTIC_THREADS = 2
 
 
-def kmeans_picks(
-    embeddings: np.ndarray,
-    count: int,
-    generator: np.random.Generator,
-    weights: np.ndarray | None = None,
-) -> np.ndarray:
+def kmeans_picks(embeddings: np.ndarray, count: int, generator: np.random.Generator) -> np.ndarray:
     """Positions of ``count`` distinct rows, each the nearest one left to a k-means centre.
 
     Args:
       embeddings: float [X, D]; rows may be equal or zero.
       count: the number of clusters and of picks; all X rows are picked if it is larger.
       generator: draws the starting centres.
-      weights: float [X], above zero: how much each row draws its centre; equal if None.
 
     Returns:
       int64 [min(count, X)].
@@ -34,21 +28,16 @@ def kmeans_picks(
     from sklearn.exceptions import ConvergenceWarning
     from threadpoolctl import threadpool_limits
 
-    start = embeddings[starting_rows(embeddings, count, generator, weights)]
+    start = embeddings[starting_rows(embeddings, count, generator)]
     clusters = KMeans(count, init=start, random_state=0)  # pyright: ignore[reportArgumentType]
     with warnings.catch_warnings(), threadpool_limits(_DETERMINISTIC_THREADS, user_api="openmp"):
         # Fewer distinct rows than clusters is no fault here: the picks below stay distinct.
         warnings.simplefilter("ignore", ConvergenceWarning)
-        clusters.fit(embeddings, sample_weight=weights)
+        clusters.fit(embeddings)
     return _nearest_distinct(embeddings, clusters.cluster_centers_)
 
 
-def starting_rows(
-    embeddings: np.ndarray,
-    count: int,
-    generator: np.random.Generator,
-    weights: np.ndarray | None = None,
-) -> np.ndarray:
+def starting_rows(embeddings: np.ndarray, count: int, generator: np.random.Generator) -> np.ndarray:
     """Greedy k-means++ (Arthur and Vassilvitskii 2007): far rows are likely, the best of a few.
 
     scikit-learn's own takes some twenty times as long as the clustering itself on float32 rows:
@@ -58,25 +47,19 @@ def starting_rows(
       int64 [count]; may repeat where fewer rows are distinct.
     """
     lengths = np.sum(embeddings**2, axis=1)  # [X]
-    weights = np.ones_like(lengths) if weights is None else weights.astype(lengths.dtype)
     trials = 2 + int(math.log(count))
     rows = np.empty(count, dtype=np.int64)
-    tried, nearest = _draw(weights, 1, generator), np.full_like(lengths, np.inf)
+    tried, nearest = generator.integers(len(embeddings), size=1), np.full_like(lengths, np.inf)
     for position in range(count):
         products = (embeddings @ embeddings[tried].T).T  # this order is twice as fast
         distances = lengths[tried, None] + lengths - 2 * products
         nearer = np.minimum(nearest, np.maximum(distances, 0))  # [trials, X]
-        best = np.argmin(nearer @ weights)
+        best = np.argmin(nearer.sum(axis=1))
         rows[position], nearest = tried[best], nearer[best]
-        tried = _draw(weights * nearest, trials, generator)
+        cumulative = np.cumsum(nearest, dtype=np.float64)
+        drawn = np.searchsorted(cumulative, generator.random(trials) * cumulative[-1])
+        tried = np.minimum(drawn, len(embeddings) - 1)
     return rows
-
-
-def _draw(weights: np.ndarray, count: int, generator: np.random.Generator) -> np.ndarray:
-    """``count`` positions, each with a probability in proportion to its weight."""
-    cumulative = np.cumsum(weights, dtype=np.float64)
-    drawn = np.searchsorted(cumulative, generator.random(count) * cumulative[-1])
-    return np.minimum(drawn, len(weights) - 1)
 
 
 def _nearest_distinct(embeddings: np.ndarray, centres: np.ndarray) -> np.ndarray:

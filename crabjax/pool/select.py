@@ -6,8 +6,6 @@ import numpy as np
 
 from crabjax.pool.kmeans import kmeans_picks
 
-_SMALLEST_WEIGHT = 1e-3  # of the mean
-
 
 def largest(scores: np.ndarray, count: int, generator: np.random.Generator) -> np.ndarray:
     """Positions of the ``count`` largest scores, best first, ties in random order.
@@ -24,15 +22,20 @@ def largest(scores: np.ndarray, count: int, generator: np.random.Generator) -> n
 
 
 def select_diverse(
-    gains: np.ndarray, query_size: int, keep_fraction: float, generator: np.random.Generator
+    gains: np.ndarray,
+    vectors: np.ndarray,
+    query_size: int,
+    keep_fraction: float,
+    generator: np.random.Generator,
 ) -> np.ndarray:
-    """Positions of ``query_size`` distinct candidates with large and different gains.
+    """Positions of ``query_size`` distinct candidates with large gains, and different ones.
 
     Keeps the best ``keep_fraction`` by row sum where there are more than ``2 * query_size``
-    candidates, normalises their rows and takes those nearest the k-means centres.
+    candidates, normalises their vectors and takes those nearest the k-means centres.
 
     Args:
       gains: float32 [X, P], the rows of S.
+      vectors: float [X, D], what candidates are told apart by: the gains themselves in the paper.
       query_size: at most X.
       keep_fraction: share of the candidates that k-means sees.
       generator: orders equal candidates and seeds k-means.
@@ -44,32 +47,7 @@ def select_diverse(
     if count > 2 * query_size:
         count = max(query_size, math.ceil(keep_fraction * count))
     kept = largest(gains.sum(axis=1), count, generator)
-    return kept[kmeans_picks(normalised(gains[kept]), query_size, generator)]
-
-
-def select_representative(
-    gains: np.ndarray, features: np.ndarray, query_size: int, generator: np.random.Generator
-) -> np.ndarray:
-    """Positions of ``query_size`` distinct candidates that cover the pool where gains are large.
-
-    k-means on document vectors, each weighted by its gain: while the members know little, gains
-    are alike and the picks represent the pool; later they crowd where there is something to learn.
-
-    Args:
-      gains: float32 [X, P], the rows of S.
-      features: float [X, D].
-      query_size: at most X.
-      generator: seeds k-means.
-
-    Returns:
-      int64 [query_size].
-    """
-    totals = gains.sum(axis=1, dtype=np.float64)
-    mean = totals.mean()
-    weights = totals / mean if mean > 0 else np.ones_like(totals)
-    # k-means leaves a centre without weight undefined.
-    weights = np.maximum(weights, _SMALLEST_WEIGHT)
-    return kmeans_picks(normalised(features), query_size, generator, weights)
+    return kept[kmeans_picks(normalised(vectors[kept]), query_size, generator)]
 
 
 def normalised(rows: np.ndarray) -> np.ndarray:

@@ -21,5 +21,5 @@ def besra(key: jax.Array, pool: Pool, query_size: int, config: StrategyConfig) -
     anchors = draw_anchors(pool.logits, pool.unlabelled, config.anchor_fraction, generator)
     rule = BetaRule(config.alpha, config.beta)
     gains = pool_gains(pool.logits, pool.unlabelled, anchors, rule)
-    picks = select_diverse(gains, query_size, config.keep_fraction, generator)
+    picks = select_diverse(gains, gains, query_size, config.keep_fraction, generator)
     return Selection(pool.unlabelled[picks], {}, gains[picks].mean(axis=1))

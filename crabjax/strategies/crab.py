@@ -11,7 +11,7 @@ from crabjax.pool.kmeans import kmeans_picks
 from crabjax.pool.randomness import draw_up_to, host_generator
 from crabjax.pool.refine import SOURCES, Draw, pool_traits, refine_pool
 from crabjax.pool.score import draw_anchors, pool_gains, released_gains
-from crabjax.pool.select import normalised, select_diverse, select_representative
+from crabjax.pool.select import normalised, select_diverse
 from crabjax.scoring.beta import BetaRule
 from crabjax.scoring.correlation import (
     Correlation,
@@ -30,8 +30,8 @@ def crab(key: jax.Array, pool: Pool, query_size: int, config: StrategyConfig) ->
     """Refines the pool by label correlations, scores with attention, spreads out by k-means.
 
     Qi, Lu, Yang, Enticott and Du (UAI 2025), METHOD sections 2 to 7. By default the three sets of
-    the refined pool are not cut down, which leaves all of U, and k-means runs on document vectors
-    weighted by their gains instead of on the gains; ``preset: paper`` does as the paper does.
+    the refined pool are not cut down, which leaves all of U, and k-means tells documents apart by
+    their vectors instead of their gains; ``preset: paper`` does as the paper does.
 
     Returns:
       The selection; its info holds ``candidates``: how many came from each source.
@@ -59,11 +59,10 @@ def crab(key: jax.Array, pool: Pool, query_size: int, config: StrategyConfig) ->
     limit = config.candidate_limit
     candidates = candidates.at_most(limit and max(limit, query_size), generator)
     gains = gains_of(candidates.documents)
-    if config.cluster == "features":
-        features = pool.features[candidates.documents]
-        picks = select_representative(gains, features, query_size, generator)
-    else:
-        picks = select_diverse(gains, query_size, config.keep_fraction, generator)
+    vectors = gains
+    if config.cluster == "features" and pool.features is not None:
+        vectors = pool.features[candidates.documents]
+    picks = select_diverse(gains, vectors, query_size, config.keep_fraction, generator)
     info = {"candidates": candidates.per_source()}
     sources = [SOURCES[source] for source in candidates.sources[picks]]
     return Selection(candidates.documents[picks], info, gains[picks].mean(axis=1), sources)

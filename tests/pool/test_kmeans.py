@@ -26,14 +26,6 @@ def test_each_blob_gives_the_document_nearest_its_mean():
     np.testing.assert_array_equal(np.sort(picks(rows, 4)), np.sort(distances.argmin(axis=1)))
 
 
-def test_a_centre_lies_where_the_weight_is():
-    rows = np.linspace(0, 1, 11, dtype=np.float32)[:, None]
-    weights = np.where(np.arange(11) == 8, 100.0, 1.0)
-    found = kmeans_picks(rows, 1, np.random.default_rng(0), weights)
-    assert list(found) == [8]
-    assert list(picks(rows, 1)) == [5]
-
-
 @pytest.mark.parametrize("count", [1, 5, 29, 30, 31, 100])
 def test_distinct_and_as_many_as_there_are(count):
     rows = np.random.default_rng(1).normal(size=(30, 4)).astype(np.float32)

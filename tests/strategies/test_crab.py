@@ -65,8 +65,9 @@ def test_members_that_disagree_are_preferred():
     agreed = pool.unlabelled[::2]
     logits[:, agreed] = logits[:1, agreed]
     config = dataclasses.replace(CONFIG, per_label=300, hard_size=300)
-    for name in ("crab", "besra"):
-        picks = query(pool._replace(logits=logits), config, name).indices
+    by_features = dataclasses.replace(config, cluster="features")
+    for name, settings in (("crab", config), ("crab", by_features), ("besra", config)):
+        picks = query(pool._replace(logits=logits), settings, name).indices
         assert not np.isin(picks, agreed).any()
 
 
