@@ -25,7 +25,7 @@ ensemble: {members: 3, epochs: 2, batch_size: 20}
 strategy: {name: crab, per_label: 10, hard_size: 20}
 loop: {rounds: 2, initial_size: 20, query_size: 10, seeds: [0, 1]}
 """
-TIMEOUT = 240  # seconds
+TIMEOUT = 600  # seconds; machines can be busy
 
 
 @pytest.fixture(scope="module")
@@ -67,9 +67,11 @@ def finish(processes):
     """Waits for all, and leaves none behind."""
     try:
         outputs = [process.communicate(timeout=TIMEOUT) for process in processes]
-    finally:
+    except subprocess.TimeoutExpired:
         for process in processes:
             process.kill()
+            process.communicate()
+        raise
     for process, (_, errors) in zip(processes, outputs):
         assert process.returncode == 0, errors
     return [out for out, _ in outputs]
