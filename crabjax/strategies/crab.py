@@ -34,7 +34,8 @@ def crab(key: jax.Array, pool: Pool, query_size: int, config: StrategyConfig) ->
     their vectors instead of their gains; ``preset: paper`` does as the paper does.
 
     Returns:
-      The selection; its info holds ``candidates``: how many came from each source.
+      The selection; its info holds ``candidates``, how many came from each source, and
+      ``score_spread``, how far apart their scores are.
     """
     generator = host_generator(key)
     correlation = revealed_correlation(pool)
@@ -63,7 +64,7 @@ def crab(key: jax.Array, pool: Pool, query_size: int, config: StrategyConfig) ->
     if config.cluster == "features" and pool.features is not None:
         vectors = pool.features[candidates.documents]
     picks = select_diverse(gains, vectors, query_size, config.keep_fraction, generator)
-    info = {"candidates": candidates.per_source()}
+    info = {"candidates": candidates.per_source(), "score_spread": _relative_spread(gains)}
     sources = [SOURCES[source] for source in candidates.sources[picks]]
     return Selection(candidates.documents[picks], info, gains[picks].mean(axis=1), sources)
 
@@ -80,6 +81,12 @@ def _scorer(
         weights = np.asarray(attention_label_weights(attention))
     gains = released_gains if config.score == "released" else pool_gains
     return lambda documents: gains(pool.logits, documents, anchors, rule, weights)
+
+
+def _relative_spread(gains: np.ndarray) -> float:
+    """Largest minus smallest row sum of S, relative to their mean; 0 where all are zero."""
+    totals = gains.sum(axis=1, dtype=np.float64)
+    return float(np.ptp(totals) / np.abs(totals).mean()) if totals.any() else 0.0
 
 
 def _looked_up(unlabelled: np.ndarray, rows: np.ndarray) -> Rows:
