@@ -39,7 +39,7 @@ PRESETS: dict[str, dict[str, dict[str, Any]]] = {
         "fit": {"labelled": [100], "validation": 200, "epochs": 3},
         "predict": {"documents": 2000},
         "round": {"repeats": 2, "overrides": _SMALL_ROUND},
-        "scaling": {"steps": 3},
+        "scaling": {"what": ["score", "predict", "refine"], "steps": 2, "repeats": 3},
     },
     "paper": {
         "scoring": {"candidates": 5500, "anchors": 2234, "labels": 102},

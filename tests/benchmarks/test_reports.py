@@ -119,7 +119,8 @@ def test_growth_is_the_slope_of_the_logarithms(exponent):
 def test_growth_in_words():
     assert verdict(Growth(1.1, 0.0), 0.15) == "linear"
     assert verdict(Growth(0.4, 0.0), 0.15) == "less than linear"
-    assert verdict(Growth(1.2, 0.0), 0.15) == "MORE THAN LINEAR"
+    assert verdict(Growth(1.2, 0.1), 0.15) == "MORE THAN LINEAR"
+    assert verdict(Growth(1.0, 0.2), 0.15) == "unclear"
 
 
 def test_growth_is_drawn(tmp_path):
