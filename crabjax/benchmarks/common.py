@@ -21,14 +21,12 @@ class Timing(NamedTuple):
       spread: slowest minus fastest repeat, relative to the median.
       compile: what the first call took beyond the median.
       repeats: number of timed calls.
-      fastest: of the repeats; what other work on the machine disturbs least.
     """
 
     median: float
     spread: float
     compile: float
     repeats: int
-    fastest: float
 
 
 def measure(function: Callable[..., Any], *arguments: Any, repeats: int = 5) -> Timing:
@@ -37,7 +35,7 @@ def measure(function: Callable[..., Any], *arguments: Any, repeats: int = 5) -> 
     seconds = [seconds_of(function, *arguments) for _ in range(repeats)]
     median = statistics.median(seconds)
     spread = (max(seconds) - min(seconds)) / median
-    return Timing(median, spread, max(first - median, 0.0), repeats, min(seconds))
+    return Timing(median, spread, max(first - median, 0.0), repeats)
 
 
 def seconds_of(function: Callable[..., Any], *arguments: Any) -> float:

@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 import jax
 import numpy as np
 
-from crabjax.benchmarks.common import Row, measure
+from crabjax.benchmarks.common import Row, seconds_of
 from crabjax.benchmarks.corpus import random_corpus
 from crabjax.benchmarks.scoring import ensemble_probabilities
 from crabjax.config import EnsembleConfig, ModelConfig, StrategyConfig
@@ -84,6 +84,14 @@ def run(arguments: argparse.Namespace) -> list[Row]:
     draw_growth(curves, Path(arguments.plot))
     print(f"picture: {arguments.plot}")
     return rows
+
+
+def _fastest(calls: Sequence[Callable[[], Any]], repeats: int) -> list[float]:
+    """The fastest of each call, timed in turns: what disturbs the machine disturbs all of them."""
+    for call in calls:
+        jax.block_until_ready(call())
+    turns = [[seconds_of(call) for call in calls] for _ in range(repeats)]
+    return [min(one) for one in zip(*turns)]
 
 
 def fit_growth(sizes: Sequence[float], seconds: Sequence[float]) -> Growth:
