@@ -66,7 +66,7 @@ def run(arguments: argparse.Namespace) -> list[Row]:
     rows, curves = [], {}
     for case in (case for what in arguments.what for case in CASES[what](arguments.base)):
         sizes = [case.start * 2**step for step in range(arguments.steps + 1)]
-        seconds = [measure(case.prepare(size), repeats=arguments.repeats).fastest for size in sizes]
+        seconds = _fastest([case.prepare(size) for size in sizes], arguments.repeats)
         growth = fit_growth(sizes, seconds)
         curves[case.what, case.axis] = (sizes, seconds)
         rows.append(

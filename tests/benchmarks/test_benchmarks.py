@@ -31,8 +31,8 @@ TINY = {
         "overrides": [
             "data.cache=false", "data.validation_size=5", "data.max_tokens=6",
             "data.synthetic.documents=320", "data.synthetic.test_documents=5",
-            "model.kernels=2", "model.widths=2", "model.embedding=2", "ensemble.epochs=1", "ensemble.members=2", "loop.seeds=0",
-            "loop.initial_size=5", "loop.query_size=3",
+            "model.kernels=2", "model.widths=2", "model.embedding=2", "ensemble.epochs=1",
+            "ensemble.members=2", "loop.seeds=0", "loop.initial_size=5", "loop.query_size=3",
         ],
     },
     "scaling": {"what": ["refine"], "steps": 1, "repeats": 1, "base": 1},
