@@ -55,10 +55,11 @@ def finished(tmp_path_factory):
     logger = logging.getLogger("jax._src.interpreters.pxla")
     logger.addHandler(compiled)
     loop.step = listening_step
+    jax.config.update("jax_log_compiles", True)  # in all threads, unlike the context manager
     try:
-        with jax.log_compiles():
-            records = loop.run(CONFIG, folder)
+        records = loop.run(CONFIG, folder)
     finally:
+        jax.config.update("jax_log_compiles", False)
         loop.step = step
         logger.removeHandler(compiled)
     return folder, records, per_round
