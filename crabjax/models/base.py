@@ -86,6 +86,28 @@ def dropout(key: jax.Array | None, rate: float, values: jax.Array) -> jax.Array:
     return jnp.where(kept, values / (1 - rate), 0)
 
 
+def hashed_dropout(key: jax.Array | None, rate: float, values: jax.Array) -> jax.Array:
+    """As :func:`dropout`, for large arrays: a random number per row and per column, hashed.
+
+    A random number of its own for every value takes ten times as long on CPU as a pass over the
+    values.
+    """
+    if key is None or rate == 0:
+        return values
+    row_key, column_key = jax.random.split(key)
+    rows = jax.random.bits(row_key, (*values.shape[:-1], 1))
+    columns = jax.random.bits(column_key, (1,) * (values.ndim - 1) + values.shape[-1:])
+    kept = _mixed(rows + columns) >= jnp.uint32(round(rate * 2**32))
+    return jnp.where(kept, values / (1 - rate), 0)
+
+
+def _mixed(bits: jax.Array) -> jax.Array:
+    """The final mix of MurmurHash3: every bit of a uint32 goes into every bit of the result."""
+    bits = (bits ^ (bits >> 16)) * jnp.uint32(0x85EBCA6B)
+    bits = (bits ^ (bits >> 13)) * jnp.uint32(0xC2B2AE35)
+    return bits ^ (bits >> 16)
+
+
 def uniform(rngs: nnx.Rngs, shape: tuple[int, ...], bound: float) -> nnx.Param:
     """A parameter drawn uniformly from (-bound, bound)."""
     return nnx.Param(jax.random.uniform(rngs.params(), shape, minval=-bound, maxval=bound))

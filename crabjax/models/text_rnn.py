@@ -42,7 +42,7 @@ class TextRNN(Classifier):
         Documents are taken in groups of similar length, each read no further than it needs.
         """
         documents, tokens = inputs.shape
-        size = max(SMALLEST_GROUP, min(LARGEST_GROUP, documents // 8))
+        size = min(documents, max(SMALLEST_GROUP, min(LARGEST_GROUP, documents // 8)))
         order = jnp.argsort(-jnp.sum(inputs != 0, axis=1))
         padding = (0, -documents % size), (0, -tokens % CHUNK)
         groups = jnp.pad(inputs[order], padding).reshape(-1, size, tokens + padding[1][1])
