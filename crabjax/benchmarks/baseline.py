@@ -12,6 +12,8 @@ from crabjax.loop import Info
 from crabjax.problem import Problem
 from crabjax.scoring import BetaRule
 
+PREDICT_BATCH = 256
+
 
 def dense_query_seconds(config: Config, problem: Problem, info: Info, timed: int) -> float:
     """Seconds of the scores of a round by Eqs. 2 to 4 as they stand, over all seeds.
@@ -55,11 +57,18 @@ def torch_seconds(config: Config, problem: Problem) -> dict[str, float]:
         )
 
     def predict() -> None:
-        pool = torch.from_numpy(problem.inputs[: problem.documents]).long()
+        tokens = problem.inputs[: problem.documents]
+        lengths = (tokens != 0).sum(axis=1)
+        by_length = np.argsort(lengths)  # so that a batch holds little padding
+        starts = range(0, len(tokens), config.ensemble.predict_batch or PREDICT_BATCH)
+        chosen = [by_length[start : start + starts.step] for start in starts]
+        batches = [
+            torch.from_numpy(tokens[rows][:, : lengths[rows].max()]).long() for rows in chosen
+        ]
         with torch.no_grad():
             for _ in range(config.ensemble.members):
                 network = build().eval()
-                for batch in pool.split(config.ensemble.predict_batch):
+                for batch in batches:
                     torch.sigmoid(network(batch)).numpy()
 
     seeds = len(config.loop.seeds)
