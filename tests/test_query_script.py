@@ -19,10 +19,10 @@ def readme_commands():
     return textwrap.dedent("\n".join(line for line in lines if line.startswith("    ")))
 
 
-def run(folder, *command, check=True):
+def run(folder, *command, check=True, timeout=500):
     environment = os.environ | {"CRABJAX_CACHE": str(folder / "cache")}
     done = subprocess.run(
-        command, cwd=folder, env=environment, capture_output=True, text=True, timeout=500
+        command, cwd=folder, env=environment, capture_output=True, text=True, timeout=timeout
     )
     assert done.returncode == 0 or not check, done.stderr
     return done
@@ -102,7 +102,8 @@ def test_the_readme_walk(tmp_path):
     python.parent.mkdir(parents=True)
     python.write_text(f'#!/bin/sh\nexec {sys.executable} "$@"\n')
     python.chmod(0o755)
-    output = run(tmp_path, "bash", "-e", "-c", readme_commands()).stdout
+    # Five minutes of processor time were seen; the limit is for a walk that hangs.
+    output = run(tmp_path, "bash", "-e", "-c", readme_commands(), timeout=1800).stdout
     assert output.count("to_label.jsonl: 40 documents to label") == 2
     assert output.count("chosen to cover all of them") == 1  # only the first is a cold start
     assert output.count("added 40 labelled and 0 skipped documents") == 2
