@@ -61,7 +61,7 @@ def on_first(function: Callable[[], Any]) -> Any:
     if is_first():
         try:
             outcome = {"result": function()}
-        except Exception as failure:
+        except BaseException as failure:  # Ctrl-C too: the others are waiting to be told
             error, outcome = failure, {"error": str(failure)}
     outcome = json.loads(_broadcast(json.dumps(outcome).encode()))
     if error is not None:

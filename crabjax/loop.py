@@ -43,7 +43,7 @@ class Info(NamedTuple):
 
     fit: FitInfo
     ensemble: Scores  # of the mean prediction, [S] each
-    members: Scores  # [M] each
+    members: Scores  # [S, E] each
     selections: list[Selection]  # one a seed; empty in the last round
     left: list[dict[str, int]]  # documents of each kind still unlabelled, one a seed
 

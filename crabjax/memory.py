@@ -15,6 +15,8 @@ import jax
 import numpy as np
 from jax.extend.core import Literal
 
+from crabjax.distributed import array_of_first
+
 log = logging.getLogger(__name__)
 
 Result = TypeVar("Result")
@@ -41,7 +43,8 @@ def halve_until_it_fits(what: str, size: int, bytes_needed: Callable[[int], floa
       size: to begin with; 1 is returned even if that does not fit.
       bytes_needed: the estimate for a size.
     """
-    limit, wanted = device_bytes(), size
+    # Processes that saw different limits would start programs of different shapes, and wait.
+    limit, wanted = float(array_of_first(np.array([device_bytes()]))[0]), size
     while (needed := bytes_needed(size)) * MARGIN > limit and size > 1:
         size = -(-size // 2)
     log.log(
@@ -150,8 +153,10 @@ def _host_bytes() -> float:
         available = sizes["MemAvailable"]
     except (OSError, KeyError):
         available = float(os.sysconf("SC_PHYS_PAGES")) * os.sysconf("SC_PAGE_SIZE")
+    group = Path("/sys/fs/cgroup")
     try:
-        limit = float(Path("/sys/fs/cgroup/memory.max").read_text(encoding="ascii"))
+        limit = float((group / "memory.max").read_text(encoding="ascii"))
+        limit -= float((group / "memory.current").read_text(encoding="ascii"))
     except (OSError, ValueError):  # no container, or one without a limit: "max"
         return available
     return min(available, limit)

@@ -62,7 +62,7 @@ def parse_override(kind: type, text: str, source: str) -> tuple[str, Any]:
     if key not in keys:
         raise ConfigError(f"{source}: {key}: unknown key{_nearest(key, keys)}")
     hint = keys[key]
-    if hint is str:
+    if hint is str or (hint == (str | None) and value != "null"):
         return key, value
     try:
         if typing.get_origin(hint) is tuple:

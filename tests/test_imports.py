@@ -15,8 +15,8 @@ LAYERS = [
     {"settings", "checks", "keys"},
     {"config", "scoring", "metrics"},
     {"data"},
-    {"sharding", "memory"},
-    {"models", "pool", "records", "compilation", "word_rows", "batches", "distributed"},
+    {"sharding", "distributed", "memory"},
+    {"models", "pool", "records", "compilation", "word_rows", "batches"},
     {
         "strategies",
         "training",

@@ -27,8 +27,8 @@ _RCV1_ROUND = [
     "ensemble.epochs=80",
     "ensemble.patience=30",
     "ensemble.learning_rate=0.005",
+    "preset=paper",
     "strategy.per_label=50",
-    "strategy.hard_size=300",
     "loop.initial_size=100",
     "loop.query_size=100",
 ]

@@ -51,11 +51,20 @@ class Case(NamedTuple):
     prepare: Callable[[int], Callable[[], Any]]
 
 
+def _two_or_more(text: str) -> int:
+    """Through two points goes a line without an error; three can disagree."""
+    if (number := int(text)) < 2:
+        raise argparse.ArgumentTypeError(f"expected at least 2, found {text}")
+    return number
+
+
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Adds the settings of this benchmark."""
     parser.add_argument("--what", nargs="+", choices=list(CASES), default=list(CASES))
     parser.add_argument("--base", type=int, default=1, help="multiplies every starting size")
-    parser.add_argument("--steps", type=int, default=3, help="times a size is doubled")
+    parser.add_argument(
+        "--steps", type=_two_or_more, default=3, help="times a size is doubled, at least 2"
+    )
     parser.add_argument("--repeats", type=int, default=5)
     parser.add_argument("--tolerance", type=float, default=0.15, help="of a linear exponent")
     parser.add_argument("--plot", default="runs/scaling.png", metavar="FILE")
@@ -187,7 +196,7 @@ def _fit_cases(base: int) -> Iterator[Case]:
     start = 400 * base
 
     def prepare(documents: int, members: int) -> Callable[[], Any]:
-        capacity = max(documents, 8 * start)  # the same for all, and so the program
+        capacity = max(documents, 8 * start)  # the same up to three steps, and so the program
         model, corpus = _model(), random_corpus(capacity, TOKENS, VOCABULARY, LABELS)
         rows = np.tile(np.arange(capacity, dtype=np.int32), (members, 1))
         counts, held_out = np.full(members, documents, np.int32), rows[:, :1]

@@ -61,7 +61,8 @@ def crab(key: jax.Array, pool: Pool, query_size: int, config: StrategyConfig) ->
     candidates = candidates.at_most(limit and max(limit, query_size), generator)
     gains = gains_of(candidates.documents)
     vectors = gains
-    if config.cluster == "features" and pool.features is not None:
+    if config.cluster == "features":
+        assert pool.features is not None  # the registration asks for them
         vectors = pool.features[candidates.documents]
     picks = select_diverse(gains, vectors, query_size, config.keep_fraction, generator)
     info = {"candidates": candidates.per_source(), "score_spread": _relative_spread(gains)}
