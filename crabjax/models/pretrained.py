@@ -10,6 +10,15 @@ from typing import Any, cast
 import numpy as np
 from flax import traverse_util
 
+from crabjax.models.pretrained_names import (
+    CONFIG_KEYS,
+    FIXED_KEYS,
+    is_harmless,
+    is_head,
+    plain_name,
+    their_name,
+)
+
 WEIGHTS_FILE = "model.safetensors"
 
 
@@ -44,79 +53,6 @@ class Pooling:
     normalise: bool  # to Euclidean length 1
 
 
-_SHARED_KEYS = {
-    "vocabulary": "vocab_size",
-    "positions": "max_position_embeddings",
-    "initial_scale": "initializer_range",
-}
-_CONFIG_KEYS = {
-    "distilbert": {
-        **_SHARED_KEYS,
-        "width": "dim",
-        "inner": "hidden_dim",
-        "heads": "n_heads",
-        "layers": "n_layers",
-        "dropout": "dropout",
-        "attention_dropout": "attention_dropout",
-        "head_dropout": "seq_classif_dropout",
-    },
-    "bert": {
-        **_SHARED_KEYS,
-        "width": "hidden_size",
-        "inner": "intermediate_size",
-        "heads": "num_attention_heads",
-        "layers": "num_hidden_layers",
-        "token_types": "type_vocab_size",
-        "epsilon": "layer_norm_eps",
-        "dropout": "hidden_dropout_prob",
-        "attention_dropout": "attention_probs_dropout_prob",
-    },
-}
-# The one value of each of these keys that the encoder implements (absent means that value).
-_FIXED_KEYS = {
-    "distilbert": {"activation": "gelu", "pad_token_id": 0},
-    "bert": {"hidden_act": "gelu", "pad_token_id": 0, "position_embedding_type": "absolute"},
-}
-_LAYER_LIST = {"distilbert": "transformer.layer", "bert": "encoder.layer"}
-_EMBEDDINGS = {
-    "words": "word_embeddings",
-    "positions": "position_embeddings",
-    "token_types": "token_type_embeddings",
-    "norm": "LayerNorm",
-}
-_LAYER_MODULES = {
-    "distilbert": {
-        "attention.query": "attention.q_lin",
-        "attention.key": "attention.k_lin",
-        "attention.value": "attention.v_lin",
-        "attention.output": "attention.out_lin",
-        "attention_norm": "sa_layer_norm",
-        "expand": "ffn.lin1",
-        "contract": "ffn.lin2",
-        "output_norm": "output_layer_norm",
-    },
-    "bert": {
-        "attention.query": "attention.self.query",
-        "attention.key": "attention.self.key",
-        "attention.value": "attention.self.value",
-        "attention.output": "attention.output.dense",
-        "attention_norm": "attention.output.LayerNorm",
-        "expand": "intermediate.dense",
-        "contract": "output.dense",
-        "output_norm": "output.LayerNorm",
-    },
-}
-_HEAD_MODULES = {"dense": "pre_classifier", "output": "classifier"}
-_LEAVES = {"kernel": "weight", "embedding": "weight", "scale": "weight", "bias": "bias"}
-# Not part of the encoder, so expected to be left over: a constant buffer, BERT's pooler (the
-# classification head here reads the first token itself), heads for masked words and next sentence.
-_HARMLESS = {
-    "distilbert": {"embeddings.position_ids", "vocab_transform", "vocab_layer_norm"}
-    | {"vocab_projector"},
-    "bert": {"embeddings.position_ids", "pooler", "cls"},
-}
-
-
 def read_architecture(folder: Path) -> Architecture:
     """Reads ``config.json`` of a DistilBERT or a BERT-family encoder.
 
@@ -126,16 +62,16 @@ def read_architecture(folder: Path) -> Architecture:
     path = folder / "config.json"
     settings = json.loads(path.read_text(encoding="utf-8"))
     family = settings.get("model_type")
-    if family not in _CONFIG_KEYS:
-        known = " or ".join(_CONFIG_KEYS)
+    if family not in CONFIG_KEYS:
+        known = " or ".join(CONFIG_KEYS)
         raise PretrainedError(f"{path}: model_type: expected {known}, found {family!r}")
-    for key, value in _FIXED_KEYS[family].items():
+    for key, value in FIXED_KEYS[family].items():
         if settings.get(key, value) != value:
             raise PretrainedError(f"{path}: {key}: expected {value!r}, found {settings[key]!r}")
-    found = {ours: settings.get(theirs) for ours, theirs in _CONFIG_KEYS[family].items()}
+    found = {ours: settings.get(theirs) for ours, theirs in CONFIG_KEYS[family].items()}
     for one in dataclasses.fields(Architecture):
         if one.default is dataclasses.MISSING and found.get(one.name, family) is None:
-            raise PretrainedError(f"{path}: {_CONFIG_KEYS[family][one.name]}: missing")
+            raise PretrainedError(f"{path}: {CONFIG_KEYS[family][one.name]}: missing")
     given = {name: value for name, value in found.items() if value is not None}
     architecture = Architecture(family, **given)
     if architecture.width % architecture.heads:
@@ -186,7 +122,7 @@ def load_parameters(folder: Path, family: str, shapes: Mapping[str, Any]) -> dic
     if not path.is_file():
         raise PretrainedError(f"{path}: no such file; weights are read from safetensors only")
     with safe_open(path, framework="np") as file:
-        stored = {_plain_name(name, family): name for name in file.keys()}  # noqa: SIM118
+        stored = {plain_name(name, family): name for name in file.keys()}  # noqa: SIM118
         wanted = _wanted(shapes, family, stored)
         sizes = {name: tuple(file.get_slice(stored[name]).get_shape()) for name in stored}
         _check_names(path, family, wanted, sizes)
@@ -216,7 +152,7 @@ def save_pretrained(folder: Path, architecture: Architecture, params: Mapping[st
     weights = {}
     for place, value in flat.items():
         prefix = f"{family}." if place[0] == "encoder" else ""
-        weights[prefix + _their_name(place, family)] = _transposed(np.asarray(value), place)
+        weights[prefix + their_name(place, family)] = _transposed(np.asarray(value), place)
     save_file(weights, folder / WEIGHTS_FILE, metadata={"format": "pt"})
     settings = _settings(architecture)
     if "head" in params:
@@ -230,30 +166,8 @@ def save_pretrained(folder: Path, architecture: Architecture, params: Mapping[st
 def _settings(architecture: Architecture) -> dict[str, Any]:
     family = architecture.family
     name = {"distilbert": "DistilBertForSequenceClassification", "bert": "BertModel"}[family]
-    keys = {theirs: getattr(architecture, ours) for ours, theirs in _CONFIG_KEYS[family].items()}
-    return {"model_type": family, "architectures": [name], **_FIXED_KEYS[family], **keys}
-
-
-def _plain_name(name: str, family: str) -> str:
-    """A stored name without the family's prefix; old files call a norm's weights gamma, beta."""
-    plain = name.removeprefix(f"{family}.")
-    for old, new in ((".gamma", ".weight"), (".beta", ".bias")):
-        if plain.endswith(old):
-            plain = plain.removesuffix(old) + new
-    return plain
-
-
-def _their_name(place: tuple[str, ...], family: str) -> str:
-    """("encoder", "layers", "0", "expand", "bias") -> "transformer.layer.0.ffn.lin1.bias"."""
-    *module, leaf = place
-    if module[0] == "head":
-        name = _HEAD_MODULES[module[1]]
-    elif module[1] == "embeddings":
-        name = f"embeddings.{_EMBEDDINGS[module[2]]}"
-    else:
-        name = _LAYER_MODULES[family][".".join(module[3:])]
-        name = f"{_LAYER_LIST[family]}.{module[2]}.{name}"
-    return f"{name}.{_LEAVES[leaf]}"
+    keys = {theirs: getattr(architecture, ours) for ours, theirs in CONFIG_KEYS[family].items()}
+    return {"model_type": family, "architectures": [name], **FIXED_KEYS[family], **keys}
 
 
 def _wanted(
@@ -261,12 +175,12 @@ def _wanted(
 ) -> dict[str, tuple[tuple[str, ...], tuple[int, ...]]]:
     """By their name: our place and the shape the file should have there."""
     wanted = {}
-    has_head = any(_is_head(name) for name in stored)
+    has_head = any(is_head(name) for name in stored)
     for place, leaf in traverse_util.flatten_dict(dict(shapes)).items():
         if place[0] == "head" and not has_head:
             continue
         shape = np.shape(cast(Any, leaf))
-        wanted[_their_name(place, family)] = (place, shape[::-1] if _is_kernel(place) else shape)
+        wanted[their_name(place, family)] = (place, shape[::-1] if _is_kernel(place) else shape)
     return wanted
 
 
@@ -278,18 +192,10 @@ def _check_names(path: Path, family: str, wanted: Mapping, sizes: Mapping) -> No
             if size != wanted[name][1]:
                 expected = list(wanted[name][1])
                 problems.append(f"{name}: expected shape {expected}, found {list(size)}")
-        elif not _is_harmless(name, family) and (with_head or not _is_head(name)):
+        elif not is_harmless(name, family) and (with_head or not is_head(name)):
             problems.append(f"left over {name}")
     if problems:
         raise PretrainedError(f"{path}: " + "; ".join(problems))
-
-
-def _is_harmless(name: str, family: str) -> bool:
-    return any(name == one or name.startswith(one + ".") for one in _HARMLESS[family])
-
-
-def _is_head(name: str) -> bool:
-    return name.split(".")[0] in _HEAD_MODULES.values()
 
 
 def _is_kernel(place: tuple[str, ...]) -> bool:
