@@ -93,6 +93,7 @@ def alone(workplace):
     return [pytest.approx(leaf, rel=1e-5) if isinstance(leaf, float) else leaf for leaf in leaves]
 
 
+@pytest.mark.slow
 def test_two_processes_make_the_records_of_one(workplace, alone):
     output = workplace / "two"
     first, second = finish(start_two(workplace, output))
