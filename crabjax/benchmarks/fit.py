@@ -2,21 +2,29 @@
 
 The corpus is random text with the lengths and word frequencies of news: half of the documents
 have fewer than 95 words, one in ten more than 256, and 600 of them hold 12,000 distinct words.
-Both sides run the same model, batches and epochs on the same number of threads. Training and
-validation are told apart by a second run that validates on one document. `dense GFLOP/s` is the
-arithmetic of the plain padded computation divided by the time, whatever was really computed.
+Both sides run the same model, batches and epochs on the same number of threads, in turns; times
+are medians of --repeats after a warm-up. Training and validation of crabjax are told apart by a
+second run that validates on one document. `dense GFLOP/s` is the arithmetic of the plain padded
+computation divided by the time, whatever was really computed.
+
+--without NAME ... switches techniques off one at a time (all: each that the model has); `ratio` is
+then how much longer an epoch takes without it.
 """
 
 import argparse
 import os
+import statistics
 import time
-from typing import NamedTuple
+from collections.abc import Callable
+from typing import Any, NamedTuple
 
 import jax
-import jax.numpy as jnp
 import numpy as np
 
-from crabjax.benchmarks.common import Row, measure, peak_extra_megabytes
+from crabjax.benchmarks.common import Row, peak_extra_megabytes
+from crabjax.benchmarks.corpus import Corpus, random_corpus
+from crabjax.benchmarks.roofline import device_peaks
+from crabjax.benchmarks.techniques import TECHNIQUES, Technique, Variant
 from crabjax.config import EnsembleConfig, ModelConfig
 from crabjax.ensemble import fit_ensemble, member_keys
 from crabjax.models import Model, build_model
@@ -24,95 +32,130 @@ from crabjax.models.distilbert import transformer_classifier
 from crabjax.models.pretrained import Architecture
 
 CAPACITY = 1100  # labelled documents of the last round of a run
+SIZES = {"labelled": [100, 600], "validation": 600, "epochs": 3, "tokens": 256}
+# A transformer takes ten times as long, and PyTorch longer still.
+SMALLER = {"labelled": [100], "validation": 100, "epochs": 2, "tokens": 128}
 
 
-class Corpus(NamedTuple):
-    """Random documents int32 [N, T] and labels bool [N, K] that words decide."""
+class Epoch(NamedTuple):
+    """Seconds of an epoch of all members, of its training alone, their mean best validation F1."""
 
-    tokens: np.ndarray
-    labels: np.ndarray
+    whole: float
+    training: float
+    f1: float
+
+
+class Side(NamedTuple):
+    """What is timed: a first call, and the calls that count."""
+
+    name: str
+    warm_up: Callable[[], Any]
+    run: Callable[[], Epoch]
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Adds the settings of this benchmark."""
     parser.add_argument(
         "--model", choices=["text_cnn", "text_rnn", "distilbert"], default="text_cnn"
     )
     parser.add_argument("--against", choices=["torch"], help="also time a plain PyTorch loop")
-    parser.add_argument("--labelled", type=int, nargs="+", default=[100, 600])
-    parser.add_argument("--validation", type=int, default=600)
+    parser.add_argument(
+        "--without", nargs="+", choices=[*TECHNIQUES, "all"], default=[], metavar="NAME",
+        help=f"also time with a technique switched off: {', '.join(TECHNIQUES)}, all",
+    )  # fmt: skip
+    for name, default in SIZES.items():
+        smaller = f"default: {default}, for distilbert {SMALLER[name]}"
+        many: dict[str, Any] = {"nargs": "+"} if name == "labelled" else {}
+        parser.add_argument(f"--{name}", type=int, help=smaller, **many)
     parser.add_argument("--members", type=int, default=5)
-    parser.add_argument("--epochs", type=int, default=5)
-    parser.add_argument("--tokens", type=int, default=256)
     parser.add_argument("--vocabulary", type=int, default=22_000)
     parser.add_argument("--labels", type=int, default=20)
     parser.add_argument("--repeats", type=int, default=1)
 
 
 def run(arguments: argparse.Namespace) -> list[Row]:
-    corpus = random_corpus(arguments)
-    peak = _matmul_peak()
+    """For each number of labelled documents, a row for crabjax and for what it is set against."""
+    for name, value in (SMALLER if arguments.model == "distilbert" else SIZES).items():
+        if getattr(arguments, name) is None:
+            setattr(arguments, name, value)
+    corpus = random_corpus(
+        CAPACITY + arguments.validation, arguments.tokens, arguments.vocabulary, arguments.labels
+    )
+    config = EnsembleConfig(
+        members=arguments.members, epochs=arguments.epochs, patience=arguments.epochs
+    )
     rows = []
     for labelled in arguments.labelled:
-        config = EnsembleConfig(
-            members=arguments.members, epochs=arguments.epochs, patience=arguments.epochs
-        )
-        work = _dense_gflop(arguments, labelled)
-        ours = _crabjax_row(arguments, config, corpus, labelled)
-        found = [ours]
+        sides = [
+            _crabjax_side(arguments, config, corpus, labelled, off)
+            for off in (None, *_switched_off(arguments))
+        ]
         if arguments.against == "torch":
-            found.append(_torch_row(arguments, config, corpus, labelled))
-        for row in found:
-            row["dense GFLOP/s"] = work / row["epoch s"]
-            row["of matmul peak"] = row["dense GFLOP/s"] / peak
-            row["ratio"] = row["epoch s"] / ours["epoch s"]
-        rows += found
+            sides.append(_torch_side(arguments, config, corpus, labelled))
+        rows += _in_turns(sides, arguments.repeats, _dense_gflop(arguments, labelled), labelled)
     return rows
 
 
-def random_corpus(arguments: argparse.Namespace, seed: int = 0) -> Corpus:
-    """Lengths log-normal around 95 words; word frequencies after Zipf and Mandelbrot."""
-    generator = np.random.default_rng(seed)
-    documents, longest = CAPACITY + arguments.validation, arguments.tokens
-    lengths = np.exp(generator.normal(np.log(95), 0.9, documents)).clip(5, longest)
-    frequency = 1 / (np.arange(arguments.vocabulary - 2) + 2.7)
-    drawn = generator.choice(
-        arguments.vocabulary - 2, (documents, longest), p=frequency / frequency.sum()
-    )
-    live = np.arange(longest)[None, :] < lengths[:, None]
-    tokens = np.where(live, drawn + 2, 0).astype(np.int32)
-    words = np.arange(30, 30 + arguments.labels)
-    return Corpus(tokens, np.stack([(tokens == word).any(axis=1) for word in words], axis=1))
+def _in_turns(sides: list[Side], repeats: int, gflop: float, labelled: int) -> list[Row]:
+    """Times every side once, then every side again: what disturbs the machine disturbs all."""
+    first, found, memory = [], [[] for _ in sides], [0.0 for _ in sides]
+    for side in sides:
+        start = time.perf_counter()
+        side.warm_up()
+        first.append(time.perf_counter() - start)
+    for _ in range(repeats):
+        for place, side in enumerate(sides):
+            extra = peak_extra_megabytes(lambda side=side, to=found[place]: to.append(side.run()))
+            memory[place] = max(memory[place], extra or 0.0)
+    rows: list[Row] = []
+    for side, warm_up, epochs, extra in zip(sides, first, found, memory):
+        seconds, training, f1 = map(statistics.median, zip(*epochs))
+        rows.append(
+            {
+                "what": side.name,
+                "labelled": labelled,
+                "epoch s": seconds,
+                "training s": training,
+                "validation s": seconds - training,
+                "warm-up s": warm_up,
+                "peak extra MB": extra,
+                "best F1": f1,
+                "dense GFLOP/s": gflop / seconds,
+                "of matmul peak": gflop / seconds / device_peaks().gflops,
+                "ratio": seconds / rows[0]["epoch s"] if rows else 1.0,
+            }
+        )
+    return rows
 
 
-def _crabjax_row(arguments, config: EnsembleConfig, corpus: Corpus, labelled: int) -> Row:
-    model = _model(arguments)
-    keys = member_keys(jax.random.split(jax.random.key(0), 1), config.members, "same")
+def _crabjax_side(arguments, config, corpus: Corpus, labelled: int, off: str | None) -> Side:
+    keys = member_keys(jax.random.split(jax.random.key(0), 1), config.members, "independent")
+    rows = np.tile(np.arange(CAPACITY), (config.members, 1))
+    counts = np.full(config.members, labelled)
+    technique = TECHNIQUES[off] if off else Technique((arguments.model,))
+    variant = technique.change(Variant(_model(arguments), config))
 
-    found = []
-
-    def fit(validation: int):
-        rows = np.tile(np.arange(CAPACITY), (config.members, 1))
+    def fit(validation: int) -> tuple[float, float]:
         held_out = np.tile(np.arange(CAPACITY, CAPACITY + validation), (config.members, 1))
-        counts = np.full(config.members, labelled)
-        found.append(fit_ensemble(model, config, keys, *corpus, rows, counts, held_out)[1])
+        start = time.perf_counter()
+        _, info = fit_ensemble(*variant, keys, *corpus, rows, counts, held_out)
+        seconds = (time.perf_counter() - start) / config.epochs
+        return seconds, float(np.nanmax(info.validation_f1, axis=1).mean())
 
-    training = measure(fit, 1, repeats=arguments.repeats)
-    whole = measure(fit, arguments.validation, repeats=arguments.repeats)
-    memory = peak_extra_megabytes(fit, arguments.validation)
-    epoch, part = whole.median / config.epochs, training.median / config.epochs
-    return {
-        "what": f"crabjax {arguments.model}",
-        "labelled": labelled,
-        "epoch s": epoch,
-        "training s": part,
-        "validation s": epoch - part,
-        "compile s": whole.compile,
-        "peak extra MB": memory,
-        "best F1": float(np.nanmax(found[-1].validation_f1, axis=1).mean()),
-    }
+    def run() -> Epoch:
+        training = np.nan if off else fit(1)[0]
+        whole, f1 = fit(arguments.validation)
+        return Epoch(whole, training, f1)
+
+    def warm_up() -> None:
+        with technique.tracing(arguments.tokens):
+            run()
+
+    name = f"crabjax {arguments.model}"
+    return Side(f"{name} without {off}" if off else name, warm_up, run)
 
 
-def _torch_row(arguments, config: EnsembleConfig, corpus: Corpus, labelled: int) -> Row:
+def _torch_side(arguments, config: EnsembleConfig, corpus: Corpus, labelled: int) -> Side:
     try:
         import torch
     except ImportError as error:
@@ -129,34 +172,35 @@ def _torch_row(arguments, config: EnsembleConfig, corpus: Corpus, labelled: int)
             ModelConfig(name=arguments.model), arguments.vocabulary, arguments.labels
         )
 
-    found = []
+    held_out = np.arange(CAPACITY, CAPACITY + arguments.validation)
 
-    def train():
-        held_out = np.arange(CAPACITY, CAPACITY + arguments.validation)
-        found.append(
-            torch_models.train_members(build, config, *corpus, np.arange(labelled), held_out)
-        )
+    def run() -> Epoch:
+        times = torch_models.train_members(build, config, *corpus, np.arange(labelled), held_out)
+        whole = times.training + times.validation
+        return Epoch(whole, times.training, float(np.mean(times.validation_f1)))
 
-    memory = peak_extra_megabytes(train)
-    for _ in range(arguments.repeats - 1):
-        train()
-    times = min(found, key=lambda times: times.training + times.validation)
-    return {
-        "what": f"torch {arguments.model}",
-        "labelled": labelled,
-        "epoch s": times.training + times.validation,
-        "training s": times.training,
-        "validation s": times.validation,
-        "compile s": 0.0,
-        "peak extra MB": memory,
-        "best F1": float(np.mean(times.validation_f1)),
-    }
+    def warm_up():
+        one = EnsembleConfig(members=1, epochs=1)
+        torch_models.train_members(build, one, *corpus, np.arange(labelled), held_out)
+
+    return Side(f"torch {arguments.model}", warm_up, run)
+
+
+def _switched_off(arguments) -> list[str]:
+    own = [name for name, one in TECHNIQUES.items() if arguments.model in one.models]
+    if "all" in arguments.without:
+        return own
+    if wrong := sorted(set(arguments.without) - set(own)):
+        raise SystemExit(f"--without {wrong[0]}: {arguments.model} does not have it")
+    return arguments.without
 
 
 def _model(arguments) -> Model:
+    """A fresh one: programs compiled with all techniques are not taken for one without."""
     if arguments.model == "distilbert":
         return transformer_classifier(_architecture(arguments), arguments.labels)
-    return build_model(ModelConfig(name=arguments.model), arguments.vocabulary, arguments.labels)
+    config = ModelConfig(name=arguments.model)
+    return build_model.__wrapped__(config, arguments.vocabulary, arguments.labels)
 
 
 def _architecture(arguments) -> Architecture:
@@ -177,17 +221,3 @@ def _dense_gflop(arguments, labelled: int) -> float:
     }[arguments.model]
     passes = 3 * labelled + arguments.validation
     return 2e-9 * per_token * arguments.tokens * passes * arguments.members
-
-
-def _matmul_peak() -> float:
-    """GFLOP/s of a large float32 matrix product."""
-    size = 2048
-    square = jnp.ones((size, size))
-    product = jax.jit(jnp.matmul)
-    product(square, square).block_until_ready()
-    best = np.inf
-    for _ in range(5):
-        start = time.perf_counter()
-        product(square, square).block_until_ready()
-        best = min(best, time.perf_counter() - start)
-    return 2e-9 * size**3 / best
