@@ -1,8 +1,12 @@
-"""Members trained in groups: one a core, one a device, or as many as the memory takes."""
+"""Members trained in groups: as many as the memory takes, or one a core.
+
+On an accelerator a group is one program under vmap. On CPU its steps are too short to be shared
+out over cores, and it lasts as long as its slowest member; there every core trains one member
+after another instead, by the same program.
+"""
 
 import dataclasses
 import functools
-import os
 from concurrent.futures import ThreadPoolExecutor
 from operator import itemgetter
 from typing import Any
@@ -15,6 +19,7 @@ from jax.sharding import Mesh
 from crabjax import sharded
 from crabjax.batches import LARGEST_BATCH
 from crabjax.config import EnsembleConfig
+from crabjax.cores import usable_cores
 from crabjax.memory import halve_once, halve_until_it_fits, program_bytes
 from crabjax.models import Model, Params
 from crabjax.sharding import ENSEMBLE, current_mesh, fetch, place
@@ -42,19 +47,24 @@ def fit_members(
         config, members_at_once=None, predict_batch=config.predict_batch or LARGEST_BATCH
     )
     most = members if mesh is None else -(-members // mesh.shape[ENSEMBLE])
+    core_each = config.members_at_once is None and mesh is None and jax.default_backend() == "cpu"
     if config.members_at_once is not None:
         at_once = min(config.members_at_once, most)
     else:
+        most = min(most, usable_cores()) if core_each else most
         shapes = tuple(jax.ShapeDtypeStruct(np.shape(a), a.dtype) for a in (inputs, labels, *rows))
-        at_once = _plan(model, program, mesh, most, keys.train.dtype, shapes)
+        at_once = _plan(model, program, core_each, most, keys.train.dtype, shapes)
     shared = tuple(jnp.asarray(a) if mesh is None else place(mesh, a) for a in (inputs, labels))
-    fit = functools.partial(_fit, model, program, mesh, shared, (keys, *rows))
+    fit = functools.partial(_fit, model, program, mesh, core_each, shared, (keys, *rows))
     return halve_once(AT_ONCE, at_once, fit)
 
 
-def _fit(model, config, mesh, shared, own, at_once: int) -> tuple[Params, FitInfo]:
+def _fit(model, config, mesh, core_each, shared, own, at_once: int) -> tuple[Params, FitInfo]:
+    """Trains ``at_once`` members at a time, each in a program of its own if it has a core."""
     members = len(own[1])
-    workers, group = _share(members, at_once, mesh)
+    workers, group = (at_once, 1) if core_each else (1, at_once)
+    if mesh is not None:
+        group *= mesh.shape[ENSEMBLE]
 
     def fit_group(start: int):
         # The last group repeats its last member, so that every group has the same shape.
@@ -78,18 +88,6 @@ def _fit_group(model, config, inputs, labels, keys, *rows) -> tuple[Params, FitI
     return train(model, config, params, TrainingData(inputs, labels, keys.train, *rows))
 
 
-def _share(members: int, at_once: int, mesh: Mesh | None) -> tuple[int, int]:
-    """How many groups train at the same time, and the members of a group.
-
-    On CPU the steps of small models are too short to be shared out, so each core takes a group.
-    """
-    if mesh is not None:
-        return 1, at_once * mesh.shape[ENSEMBLE]
-    cores = _cores() if jax.default_backend() == "cpu" and at_once == members else 1
-    group = -(-at_once // cores)
-    return -(-at_once // group), group
-
-
 def _join(leaves, members: int, mesh: Mesh | None):
     """The members of all groups; from a mesh, on the host unless they fill its devices evenly."""
     if len(leaves) == 1 and len(leaves[0]) == members:
@@ -100,11 +98,11 @@ def _join(leaves, members: int, mesh: Mesh | None):
 
 
 @functools.cache
-def _plan(model, config, mesh, most: int, key, shapes) -> int:
+def _plan(model, config, core_each: bool, most: int, key, shapes) -> int:
     """Members that a device can train at once; decided, and said, once for the same shapes."""
 
     def needed(at_once: int) -> float:
-        workers, group = (1, at_once) if mesh is not None else _share(most, at_once, mesh)
+        workers, group = (at_once, 1) if core_each else (1, at_once)
         return workers * _fit_bytes(model, config, group, key, shapes)
 
     return halve_until_it_fits("members trained at once", most, needed)
@@ -118,9 +116,3 @@ def _fit_bytes(model, config, members: int, key, shapes) -> int:
     return program_bytes(
         train.trace(model, config, params, TrainingData(inputs, labels, keys, *own))
     )
-
-
-def _cores() -> int:
-    if hasattr(os, "sched_getaffinity"):
-        return len(os.sched_getaffinity(0))
-    return os.cpu_count() or 1

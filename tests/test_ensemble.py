@@ -214,8 +214,9 @@ def test_capacity_does_not_matter(setting, fitted):
     np.testing.assert_allclose(info.loss, fitted[1].loss, rtol=1e-6)
 
 
-def test_groups_of_members_give_the_same_result(setting, fitted):
-    params, info = setting.fit(dataclasses.replace(CONFIG, members_at_once=2))
+@pytest.mark.parametrize("members_at_once", [2, 100])
+def test_members_under_vmap_are_what_they_are_alone(setting, fitted, members_at_once):
+    params, info = setting.fit(dataclasses.replace(CONFIG, members_at_once=members_at_once))
     assert_same_params(params, fitted[0])
     np.testing.assert_array_equal(info.best_epoch, fitted[1].best_epoch)
     np.testing.assert_array_equal(info.epochs_run, fitted[1].epochs_run)

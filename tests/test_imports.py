@@ -12,7 +12,7 @@ FILES = sorted(PACKAGE.rglob("*.py"))
 
 # A module may import from its own layer and the ones below it.
 LAYERS = [
-    {"settings", "checks", "keys"},
+    {"settings", "checks", "keys", "cores"},
     {"config", "scoring", "metrics"},
     {"data"},
     {"sharding", "distributed", "memory"},

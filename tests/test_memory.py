@@ -82,6 +82,7 @@ CONFIG = EnsembleConfig(batch_size=10, epochs=2)
 def test_little_memory_trains_fewer_members_at_once(arguments, monkeypatch, caplog):
     expected, _ = fit_ensemble(MODEL, CONFIG, *arguments)
     groups._plan.cache_clear()
+    monkeypatch.setattr(groups, "usable_cores", lambda: 4)
     monkeypatch.setattr(memory, "device_bytes", lambda: 1e3)
     found, _ = fit_ensemble(MODEL, CONFIG, *arguments)
     groups._plan.cache_clear()

@@ -1,13 +1,12 @@
 """The parts of a round as a plain script has them: a PyTorch loop, and the score in NumPy."""
 
-import os
-
 import numpy as np
 from scipy.special import expit
 
 from crabjax.benchmarks.common import seconds_of
 from crabjax.benchmarks.scoring import dense_expected_loss_reduction
 from crabjax.config import Config
+from crabjax.cores import usable_cores
 from crabjax.loop import Info
 from crabjax.problem import Problem
 from crabjax.scoring import BetaRule
@@ -43,7 +42,7 @@ def torch_seconds(config: Config, problem: Problem) -> dict[str, float]:
         raise SystemExit("--against torch needs PyTorch: pip install 'crabjax[torch]'") from error
     from crabjax.benchmarks import torch_models
 
-    torch.set_num_threads(len(os.sched_getaffinity(0)))  # as many as XLA takes
+    torch.set_num_threads(usable_cores())  # as many as XLA takes
     kinds = {"text_cnn": torch_models.TextCNN, "text_rnn": torch_models.TextRNN}
     if config.model.name not in kinds:
         raise SystemExit(f"--against torch knows {', '.join(kinds)}, not {config.model.name}")

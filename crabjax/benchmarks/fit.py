@@ -12,7 +12,6 @@ then how much longer an epoch takes without it.
 """
 
 import argparse
-import os
 import statistics
 import time
 from collections.abc import Callable
@@ -26,6 +25,7 @@ from crabjax.benchmarks.corpus import Corpus, random_corpus
 from crabjax.benchmarks.roofline import device_peaks
 from crabjax.benchmarks.techniques import TECHNIQUES, Technique, Variant
 from crabjax.config import EnsembleConfig, ModelConfig
+from crabjax.cores import usable_cores
 from crabjax.ensemble import fit_ensemble, member_keys
 from crabjax.models import Model, build_model
 from crabjax.models.distilbert import transformer_classifier
@@ -162,7 +162,7 @@ def _torch_side(arguments, config: EnsembleConfig, corpus: Corpus, labelled: int
         raise SystemExit("--against torch needs PyTorch: pip install 'crabjax[torch]'") from error
     from crabjax.benchmarks import torch_models
 
-    torch.set_num_threads(len(os.sched_getaffinity(0)))  # as many as XLA takes
+    torch.set_num_threads(usable_cores())  # as many as XLA takes
 
     def build():
         if arguments.model == "distilbert":

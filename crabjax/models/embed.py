@@ -1,6 +1,5 @@
 """Document vectors from a frozen pretrained encoder, computed once for a whole corpus."""
 
-import os
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from typing import Any
@@ -12,6 +11,7 @@ from flax import nnx
 from tqdm import tqdm
 
 from crabjax.checks import check_not_empty, check_rank
+from crabjax.cores import usable_cores
 from crabjax.data.pretrained_files import resolve_pretrained
 from crabjax.models.distilbert import Encoder, parameter_shapes
 from crabjax.models.pretrained import (
@@ -98,8 +98,7 @@ def pool_states(states: jax.Array, mask: jax.Array, pooling: Pooling) -> jax.Arr
 
 def _workers() -> int:
     """Batches at the same time: XLA on a CPU leaves cores idle between the steps of one."""
-    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
-    return (cores or 1) if jax.default_backend() == "cpu" else 2
+    return usable_cores() if jax.default_backend() == "cpu" else 2
 
 
 def _bar(documents: int, name: str) -> tqdm:
