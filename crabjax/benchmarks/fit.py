@@ -3,9 +3,10 @@
 The corpus is random text with the lengths and word frequencies of news: half of the documents
 have fewer than 95 words, one in ten more than 256, and 600 of them hold 12,000 distinct words.
 Both sides run the same model, batches and epochs on the same number of threads, in turns; times
-are medians of --repeats after a warm-up. Training and validation of crabjax are told apart by a
-second run that validates on one document. `dense GFLOP/s` is the arithmetic of the plain padded
-computation divided by the time, whatever was really computed.
+are medians of --repeats after a warm-up. An epoch is a whole fit, set-up included, divided by its
+epochs. Training and validation of crabjax are told apart by a second run that validates on one
+document. `dense GFLOP/s` is the arithmetic of the plain padded computation divided by the time,
+whatever was really computed.
 
 --without NAME ... switches techniques off one at a time (all: each that the model has); `ratio` is
 then how much longer an epoch takes without it.
@@ -32,7 +33,7 @@ from crabjax.models.distilbert import transformer_classifier
 from crabjax.models.pretrained import Architecture
 
 CAPACITY = 1100  # labelled documents of the last round of a run
-SIZES = {"labelled": [100, 600], "validation": 600, "epochs": 3, "tokens": 256}
+SIZES = {"labelled": [100, 600], "validation": 600, "epochs": 10, "tokens": 256}
 # A transformer takes ten times as long, and PyTorch longer still.
 SMALLER = {"labelled": [100], "validation": 100, "epochs": 2, "tokens": 128}
 

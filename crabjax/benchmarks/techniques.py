@@ -83,7 +83,7 @@ def _all_chunks(tokens: int) -> AbstractContextManager:
 
 
 def _one_group(tokens: int) -> AbstractContextManager:
-    return patch.object(text_rnn, "SMALLEST_GROUP", 10**6)
+    return patch.object(text_rnn, "group_size", lambda: 10**6)
 
 
 def _whole_table(variant: Variant) -> Variant:

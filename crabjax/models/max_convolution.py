@@ -17,6 +17,7 @@ from jax import lax
 from crabjax.models.members import with_member_axis
 
 TILE = 512  # words multiplied with the kernels at a time
+FEW = 8 * TILE  # distinct words most training steps have; room for more takes longer to clear
 BLOCK = 32  # windows in a block
 CHUNK = 32  # blocks visited at a time
 
@@ -72,19 +73,21 @@ def _pooled(widths, table, kernel, tokens, with_windows: bool):
     vocabulary = table.shape[1]
     flat = table.reshape(-1, table.shape[2])
 
-    def member(products, own):
+    def member(own):
         index, kernel, tokens = own
         words, places, count = _distinct(tokens, vocabulary)
-        products = _project(products, flat, index * vocabulary, kernel, words, count)
-        return products, _visit_blocks(widths, products, kernel.shape, tokens, places, with_windows)
 
-    # Members share the memory of the products; what one leaves behind the next does not read.
-    shape = (
-        _capacity(tokens.shape[1] * tokens.shape[2], vocabulary),
-        kernel.shape[1] * kernel.shape[3],
-    )
-    own = jnp.arange(len(table)), kernel, tokens
-    return lax.scan(member, jnp.zeros(shape, table.dtype), own)[1]
+        def pooled(rows: int):
+            products = _project(rows, flat, index * vocabulary, kernel, words, count)
+            return tuple(
+                _visit_blocks(widths, products, kernel.shape, tokens, places, with_windows)
+            )
+
+        if len(words) <= FEW:
+            return pooled(len(words))
+        return lax.cond(count <= FEW, lambda: pooled(FEW), lambda: pooled(len(words)))
+
+    return lax.map(member, (jnp.arange(len(table)), kernel, tokens))
 
 
 def _visit_blocks(widths, products, kernel_shape, tokens, places, with_windows: bool):
@@ -189,8 +192,8 @@ def _distinct(tokens, vocabulary: int):
     return words, rank[tokens], rank[-1] + 1
 
 
-def _project(products, table, offset, kernel, words, count):
-    """Every word times every kernel slice, into [words, W * F]; rows past ``count`` are left."""
+def _project(rows: int, table, offset, kernel, words, count):
+    """Every word times every kernel slice, [rows, W * F]; zero past the tile of ``count``."""
     flat = jnp.swapaxes(kernel, 0, 1).reshape(kernel.shape[1], -1)  # [D, W * F]
 
     def tile(index, products):
@@ -198,6 +201,7 @@ def _project(products, table, offset, kernel, words, count):
         part = _rows(table, offset, word) @ flat
         return lax.dynamic_update_slice_in_dim(products, part, index * TILE, axis=0)
 
+    products = jnp.zeros((rows, flat.shape[1]), table.dtype)
     return lax.fori_loop(0, (count + TILE - 1) // TILE, tile, products)
 
 

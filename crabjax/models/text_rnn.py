@@ -9,7 +9,11 @@ from crabjax.models.base import Classifier, Dense, dropout, uniform
 from crabjax.models.gru import CHUNK, GRU, run_gru
 
 EMBEDDING_BOUND = 0.25
-SMALLEST_GROUP, LARGEST_GROUP = 25, 100  # documents
+
+
+def group_size() -> int:
+    """Documents read together: few stay in a core's cache, many keep an accelerator busy."""
+    return 25 if jax.default_backend() == "cpu" else 100
 
 
 class TextRNN(Classifier):
@@ -21,6 +25,7 @@ class TextRNN(Classifier):
     """
 
     table = "embedding"
+    streaming = True
 
     def __init__(self, config: ModelConfig, vocabulary_size: int, labels: int, rngs: nnx.Rngs):
         table = uniform(rngs, (vocabulary_size, config.embedding), EMBEDDING_BOUND)
@@ -42,7 +47,7 @@ class TextRNN(Classifier):
         Documents are taken in groups of similar length, each read no further than it needs.
         """
         documents, tokens = inputs.shape
-        size = min(documents, max(SMALLEST_GROUP, min(LARGEST_GROUP, documents // 8)))
+        size = min(documents, group_size())
         order = jnp.argsort(-jnp.sum(inputs != 0, axis=1))
         padding = (0, -documents % size), (0, -tokens % CHUNK)
         groups = jnp.pad(inputs[order], padding).reshape(-1, size, tokens + padding[1][1])

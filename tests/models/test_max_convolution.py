@@ -98,7 +98,9 @@ def test_gradients_of_members_equal_autodiff():
     assert_gradients_equal_autodiff(batches, (2, 3, 4))
 
 
-def test_many_words_and_many_blocks():
+@pytest.mark.parametrize("few", [TILE, 10**6])
+def test_many_words_and_many_blocks(few, monkeypatch):
+    monkeypatch.setattr("crabjax.models.max_convolution.FEW", few)
     widths = (2, 3)
     batches = [make_batch(seed, widths, documents=40, vocabulary=1500) for seed in (7, 8)]
     table, kernel, tokens = batches[0]
