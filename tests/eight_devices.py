@@ -1,25 +1,33 @@
-"""Eight CPU devices give the results of one.
+"""Eight CPU devices give the results of one; what they run lowers for accelerators.
 
 ``test_sharding`` runs this file in a process apart, as the number of devices is fixed when JAX
 starts. By hand: ``JAX_NUM_CPU_DEVICES=8 pytest -n 0 tests/eight_devices.py``.
 """
 
 import dataclasses
+from typing import Any
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 import pytest
 from scipy.special import expit
 
+from crabjax import sharded
 from crabjax.config import DevicesConfig, EnsembleConfig, ModelConfig
 from crabjax.ensemble import fit_ensemble, member_keys, predict_features, predict_logits
 from crabjax.models import build_model
-from crabjax.pool.score import Anchors, pool_gains
+from crabjax.pool.score import Anchors, _score_on_mesh, pool_gains
 from crabjax.scoring.beta import BetaRule
 from crabjax.sharding import use_devices
+from crabjax.training import TrainingData
 
 DOCUMENTS, FEATURES, LABELS = 60, 5, 3
-MODEL = build_model(ModelConfig(name="frozen", hidden=4), FEATURES, LABELS)
+MODELS = {
+    "frozen": build_model(ModelConfig(name="frozen", hidden=4), FEATURES, LABELS),
+    "text_cnn": build_model(ModelConfig(name="text_cnn", embedding=4, kernels=3), 16, LABELS),
+}
+MODEL = MODELS["frozen"]
 CONFIG = EnsembleConfig(batch_size=8, epochs=6, patience=2, learning_rate=0.05)
 GENERATOR = np.random.default_rng(0)
 INPUTS = GENERATOR.normal(size=(DOCUMENTS, FEATURES)).astype(np.float32)
@@ -110,3 +118,33 @@ def test_scores(weights):
         found = pool_gains(logits, candidates, anchors, BetaRule(), weights)
     assert found.shape == (647, 17)
     np.testing.assert_allclose(found, expected, rtol=1e-5, atol=1e-9)
+
+
+def shape(*size, dtype: Any = jnp.float32) -> Any:
+    return jax.ShapeDtypeStruct(size, dtype)
+
+
+def trace_sharded(name, mesh):
+    """Every program that runs on a mesh, on abstract arrays."""
+    model = MODELS[name]
+    params = jax.eval_shape(jax.vmap(model.init), shape(4, dtype=jax.random.key(0).dtype))
+    first = jax.tree.map(lambda leaf: shape(*leaf.shape[1:]), params)
+    inputs = shape(16, FEATURES, dtype=jnp.float32 if name == "frozen" else jnp.int32)
+    rows = (shape(4, *own, dtype=jnp.int32) for own in ((8,), (), (6,)))
+    data = TrainingData(inputs, shape(16, LABELS), shape(4, 2, dtype=jnp.uint32), *rows)
+    scored = shape(16, 4, LABELS), shape(4, 5, LABELS), shape(LABELS)
+    yield sharded._train.trace(mesh, model, CONFIG, params, data)
+    yield sharded.member_logits.trace(mesh, model, params, inputs)
+    yield sharded.member_features.trace(mesh, model, first, inputs)
+    yield _score_on_mesh.trace(mesh, BetaRule(), *scored)
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_sharded_programs_lower_for_accelerators(name):
+    with on(4, 2) as mesh:
+        programs = list(trace_sharded(name, mesh))
+    for traced in programs:
+        for platform in ("cuda", "tpu"):
+            text = traced.lower(lowering_platforms=(platform,)).as_text()
+            assert '"ensemble"=4, "pool"=2' in text
+            assert "mhlo.num_partitions = 8" in text
