@@ -109,8 +109,8 @@ def predict_logits(
       model: the classifier.
       params: parameters with a leading axis M.
       inputs: documents [X, ...]; a batch at a time is moved to the device.
-      batch_size: rows a compiled call takes on a device; the last batch is padded. None for 256,
-        or as many as there is memory for.
+      batch_size: rows a compiled call takes on a device, or on each core of a CPU; the last batch
+        is padded. None for 256, or as many as there is memory for.
 
     Raises:
       EnsembleError: a logit is not finite.

@@ -1,6 +1,7 @@
 """Logits and document vectors, batch by batch, on one device or on a mesh."""
 
 import functools
+import math
 from collections.abc import Callable
 from typing import Any
 
@@ -9,7 +10,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from crabjax import sharded
-from crabjax.batches import LARGEST_BATCH, in_batches
+from crabjax.batches import LARGEST_BATCH, batches_at_once, in_batches
 from crabjax.memory import halve_once, halve_until_it_fits, program_bytes
 from crabjax.models import Model, Params
 from crabjax.sharding import ENSEMBLE, POOL, current_mesh, place
@@ -63,16 +64,21 @@ def _plan(function: Callable[..., Any], model: Model, params: Params, inputs: An
     leaves, tree = jax.tree.flatten(params)
     shapes = tuple(jax.ShapeDtypeStruct(leaf.shape, leaf.dtype) for leaf in leaves)
     row = jax.ShapeDtypeStruct(np.shape(inputs)[1:], inputs.dtype)
-    return _largest_batch(function, model, tree, shapes, row)
+    # Elsewhere than on the cores of one CPU, batches take turns with the memory they work in.
+    on_cores = current_mesh() is None and jax.default_backend() == "cpu"
+    workers = batches_at_once() if on_cores else 1
+    return _largest_batch(function, model, tree, shapes, row, workers)
 
 
 @functools.cache
-def _largest_batch(function: Any, model: Model, tree, shapes, row) -> int:
+def _largest_batch(function: Any, model: Model, tree, shapes, row, workers: int) -> int:
     """Decided, and said, once for the same shapes."""
     params = jax.tree.unflatten(tree, shapes)
+    shared = sum(math.prod(one.shape) * one.dtype.itemsize for one in shapes)
 
     def needed(size: int) -> int:
         batch = jax.ShapeDtypeStruct((size, *row.shape), row.dtype)
-        return program_bytes(function.trace(model, params, batch))
+        own = program_bytes(function.trace(model, params, batch)) - shared
+        return shared + workers * own
 
     return halve_until_it_fits("documents predicted at once", LARGEST_BATCH, needed)

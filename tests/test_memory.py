@@ -8,7 +8,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from crabjax import groups, memory
+from crabjax import batches, groups, memory, prediction
 from crabjax.config import EnsembleConfig, ModelConfig
 from crabjax.ensemble import fit_ensemble, member_keys, predict_logits
 from crabjax.models import build_model
@@ -144,3 +144,14 @@ def test_prediction_without_a_batch_size(arguments):
     inputs = arguments[1]
     expected = predict_logits(MODEL, params, inputs, 8)
     np.testing.assert_allclose(predict_logits(MODEL, params, inputs), expected, atol=1e-5)
+
+
+def test_prediction_counts_a_batch_for_every_core(arguments, monkeypatch, caplog):
+    keys, inputs, *_ = arguments
+    params = jax.vmap(MODEL.init)(keys.init)
+    sizes = {}
+    monkeypatch.setattr(memory, "device_bytes", lambda: 60e3)
+    for cores in (1, 4):
+        monkeypatch.setattr(batches, "usable_cores", lambda: cores)  # noqa: B023
+        sizes[cores] = prediction._plan(prediction.ensemble_logits, MODEL, params, inputs)
+    assert sizes == {1: 256, 4: 64}

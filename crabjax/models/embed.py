@@ -1,6 +1,5 @@
 """Document vectors from a frozen pretrained encoder, computed once for a whole corpus."""
 
-from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from typing import Any
 
@@ -10,8 +9,8 @@ import numpy as np
 from flax import nnx
 from tqdm import tqdm
 
+from crabjax.batches import side_by_side
 from crabjax.checks import check_not_empty, check_rank
-from crabjax.cores import usable_cores
 from crabjax.data.pretrained_files import resolve_pretrained
 from crabjax.models.distilbert import Encoder, parameter_shapes
 from crabjax.models.pretrained import (
@@ -62,8 +61,8 @@ def encode_documents(
         encoded[batch] = np.asarray(vectors)[: len(batch)]
         return len(batch)
 
-    with ThreadPoolExecutor(_workers()) as pool, _bar(len(tokens), pretrained) as bar:
-        for done in pool.map(encode_batch, range(0, len(tokens), rows)):
+    with _bar(len(tokens), pretrained) as bar:
+        for done in side_by_side(encode_batch, range(0, len(tokens), rows)):
             bar.update(done)
     return encoded
 
@@ -94,11 +93,6 @@ def pool_states(states: jax.Array, mask: jax.Array, pooling: Pooling) -> jax.Arr
         length = jnp.linalg.norm(vectors, axis=1, keepdims=True)
         vectors = vectors / jnp.maximum(length, 1e-12)
     return vectors
-
-
-def _workers() -> int:
-    """Batches at the same time: XLA on a CPU leaves cores idle between the steps of one."""
-    return usable_cores() if jax.default_backend() == "cpu" else 2
 
 
 def _bar(documents: int, name: str) -> tqdm:
