@@ -35,6 +35,7 @@ class MemberKeys(NamedTuple):
     train: jax.Array
 
 
+@functools.partial(jax.jit, static_argnames=("members", "member_init"))
 def member_keys(
     seed_keys: jax.Array, members: int, member_init: Literal["same", "independent"]
 ) -> MemberKeys:

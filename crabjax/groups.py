@@ -54,7 +54,7 @@ def fit_members(
         most = min(most, usable_cores()) if core_each else most
         shapes = tuple(jax.ShapeDtypeStruct(np.shape(a), a.dtype) for a in (inputs, labels, *rows))
         at_once = _plan(model, program, core_each, most, keys.train.dtype, shapes)
-    shared = tuple(jnp.asarray(a) if mesh is None else place(mesh, a) for a in (inputs, labels))
+    shared = tuple(jax.device_put(a) if mesh is None else place(mesh, a) for a in (inputs, labels))
     fit = functools.partial(_fit, model, program, mesh, core_each, shared, (keys, *rows))
     return halve_once(AT_ONCE, at_once, fit)
 
@@ -69,9 +69,9 @@ def _fit(model, config, mesh, core_each, shared, own, at_once: int) -> tuple[Par
     def fit_group(start: int):
         # The last group repeats its last member, so that every group has the same shape.
         chosen = np.minimum(np.arange(start, start + group), members - 1)
-        keys, *rows = jax.tree.map(itemgetter(chosen), own)
+        keys, *rows = _of_members(own, chosen)
         if mesh is None:
-            found = _fit_group(model, config, *shared, keys, *map(jnp.asarray, rows))
+            found = _fit_group(model, config, *shared, keys, *rows)
         else:
             found = sharded.fit_members(mesh, model, config, *shared, keys, *rows)
         return jax.block_until_ready(found)
@@ -80,6 +80,12 @@ def _fit(model, config, mesh, core_each, shared, own, at_once: int) -> tuple[Par
         parts = list(pool.map(fit_group, range(0, members, group)))
     params, info = jax.tree.map(lambda *leaves: _join(leaves, members, mesh), *parts)
     return params, FitInfo(*(fetch(leaf) for leaf in info))
+
+
+# Operation by operation there would be a dozen programs to compile, or read, before the first fit.
+@jax.jit
+def _of_members(own, chosen):
+    return jax.tree.map(itemgetter(chosen), own)
 
 
 def _fit_group(model, config, inputs, labels, keys, *rows) -> tuple[Params, FitInfo]:

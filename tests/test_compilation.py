@@ -59,6 +59,16 @@ def test_growing_training_sets_compile_once(name):
     assert compiled[1:] == [0, 0]
 
 
+def test_little_is_compiled_before_the_training():
+    model = build_model(ModelConfig(name="frozen", hidden=3), 7, 2)
+    inputs, rows = np.ones((13, 7), np.float32), np.arange(9)[None]
+    seeds = jax.random.key(0)[None]
+    before = len(_compiled)
+    keys = member_keys(seeds, 1, "same")
+    fit_ensemble(model, EnsembleConfig(epochs=1), keys, inputs, inputs[:, :2] > 0, rows, [9], rows)
+    assert len(_compiled) - before == 4  # keys, the rows of a group, first parameters, training
+
+
 def test_the_number_of_documents_on_the_device_does_not_matter():
     model = build_model(ModelConfig(name="frozen", hidden=3), 4, 2)
     params = jax.vmap(model.init)(jax.random.split(jax.random.key(0), 2))
