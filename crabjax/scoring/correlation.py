@@ -48,6 +48,21 @@ def label_correlation(labels: ArrayLike) -> Correlation:
     return _correlation_of_labels(jnp.asarray(labels))
 
 
+def supported(correlation: Correlation, min_support: int) -> Correlation:
+    """Treats labels with fewer than ``min_support`` documents as if they had never been seen."""
+    return _supported(correlation, min_support)
+
+
+@jax.jit
+def _supported(correlation: Correlation, min_support: ArrayLike) -> Correlation:
+    seen = jnp.diagonal(correlation.counts)[None, :] >= min_support  # [1, K]
+    same = jnp.eye(seen.shape[1], dtype=bool)
+    return correlation._replace(
+        positive=jnp.where(seen | same, correlation.positive, 0.0),
+        negative=jnp.where(seen, correlation.negative, 0.0),
+    )
+
+
 def update(correlation: Correlation, new_labels: ArrayLike) -> Correlation:
     """The correlations after documents with ``new_labels`` [n, K] join: equal to a rebuild."""
     check_rank("new_labels", new_labels, "nK")

@@ -5,7 +5,7 @@ from scipy.special import expit
 
 from crabjax.config import StrategyConfig
 from crabjax.pool.refine import pool_counts, pool_traits
-from crabjax.scoring.correlation import Correlation, label_correlation
+from crabjax.scoring.correlation import Correlation, label_correlation, supported
 from crabjax.strategies.base import Pool
 
 
@@ -20,12 +20,12 @@ def revealed_labels(pool: Pool) -> np.ndarray:
     return pool.labels[pool.labelled].astype(bool)
 
 
-def revealed_correlation(pool: Pool) -> Correlation:
+def revealed_correlation(pool: Pool, config: StrategyConfig) -> Correlation:
     """Label correlations of the labelled documents, [K, K] each."""
     # Rows without labels count for nothing, and a fixed N spares a compilation every round.
     labels = np.zeros(pool.labels.shape, dtype=bool)
     labels[pool.labelled] = revealed_labels(pool)
-    return label_correlation(labels)
+    return supported(label_correlation(labels), config.min_support)
 
 
 def mean_cardinality(pool: Pool) -> float:
@@ -45,5 +45,5 @@ def documents_left(pool: Pool, config: StrategyConfig) -> dict[str, int]:
     Returns:
       ``{"hard_left": ..., "negative_left": ...}``.
     """
-    probabilities, correlation = mean_probabilities(pool), revealed_correlation(pool)
+    probabilities, correlation = mean_probabilities(pool), revealed_correlation(pool, config)
     return pool_counts(pool_traits(probabilities, correlation, pool.unlabelled, config))

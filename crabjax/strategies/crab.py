@@ -38,7 +38,7 @@ def crab(key: jax.Array, pool: Pool, query_size: int, config: StrategyConfig) ->
       ``score_spread``, how far apart their scores are.
     """
     generator = host_generator(key)
-    correlation = revealed_correlation(pool)
+    correlation = revealed_correlation(pool, config)
     gains_of = _scorer(pool, correlation, config, generator)
 
     def random_draw(documents: np.ndarray, count: int | None) -> np.ndarray:
@@ -64,7 +64,8 @@ def crab(key: jax.Array, pool: Pool, query_size: int, config: StrategyConfig) ->
     if config.cluster == "features":
         assert pool.features is not None  # the registration asks for them
         vectors = pool.features[candidates.documents]
-    picks = select_diverse(gains, vectors, query_size, config.keep_fraction, generator)
+    keep = 1.0 if pool.round < config.representative_rounds else config.keep_fraction
+    picks = select_diverse(gains, vectors, query_size, keep, generator)
     info = {"candidates": candidates.per_source(), "score_spread": _relative_spread(gains)}
     sources = [SOURCES[source] for source in candidates.sources[picks]]
     return Selection(candidates.documents[picks], info, gains[picks].mean(axis=1), sources)

@@ -17,6 +17,7 @@ from crabjax.scoring import (
     has_no_label,
     label_correlation,
     pseudo_labels,
+    supported,
     update,
 )
 
@@ -46,6 +47,19 @@ def test_correlation_equals_counting(labels):
     np.testing.assert_allclose(found.positive, positive, rtol=1e-6)
     np.testing.assert_allclose(found.negative, negative, rtol=1e-6)
     np.testing.assert_array_equal(np.diagonal(found.counts), labels.sum(axis=0))
+
+
+@settings(max_examples=30, deadline=None, derandomize=True)
+@given(LABELS, st.integers(1, 9))
+def test_rare_labels_count_as_never_seen(labels, min_support):
+    found = supported(label_correlation(labels), min_support)
+    rare = labels.sum(axis=0) < min_support
+    for m, n in np.ndindex(found.positive.shape):
+        carriers = labels[labels[:, n]]
+        share = carriers[:, m].mean() if len(carriers) and not rare[n] else 0
+        absent = 1 - share if len(carriers) and not rare[n] else 0
+        np.testing.assert_allclose(found.positive[m, n], 1 if m == n else share, rtol=1e-6)
+        np.testing.assert_allclose(found.negative[m, n], absent, rtol=1e-6, atol=1e-7)
 
 
 @settings(max_examples=30, deadline=None, derandomize=True)

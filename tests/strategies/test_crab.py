@@ -159,3 +159,14 @@ def test_later_rounds_compile_nothing(name):
     finally:
         jax.monitoring.unregister_event_duration_listener(listen)
     assert not compilations
+
+
+def test_representative_rounds_do_not_look_at_gains():
+    config = dataclasses.replace(CONFIG, per_label=None, hard_size=None, cluster="features")
+    first = dataclasses.replace(config, representative_rounds=1)
+    everything = dataclasses.replace(config, keep_fraction=1.0)
+    for round, same in ((0, everything), (1, config)):
+        pool = pool_of(round=round)
+        expected = query(pool, same).indices
+        np.testing.assert_array_equal(query(pool, first).indices, expected)
+    assert set(query(pool, config).indices) != set(query(pool, everything).indices)
