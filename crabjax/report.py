@@ -28,22 +28,27 @@ def draw_curves(runs: Runs, path: Path, measures: Sequence[str] = ("micro_f1", "
     """Draws learning curves, mean and standard error over seeds, one panel a measure."""
     figure, axes = _panels(len(measures))
     for axis, measure in zip(axes, measures):
-        _draw_panel(axis, runs, measure)
+        _draw_panel(axis, runs, measure, list(runs))
     figure.suptitle(_title(runs), fontsize=11)
+    _add_legend(figure, axes)
     figure.savefig(path, dpi=130)
 
 
 def draw_data_sets(experiments: Mapping[str, Runs], path: Path, measure: str = "micro_f1") -> None:
     """Draws the learning curves of several experiments side by side, one panel each."""
     figure, axes = _panels(len(experiments))
+    names = list(dict.fromkeys(name for runs in experiments.values() for name in runs))
     for axis, runs in zip(axes, experiments.values()):
-        _draw_panel(axis, runs, measure)
+        _draw_panel(axis, runs, measure, names)
         axis.set_title(_title(runs), fontsize=9)
+    _add_legend(figure, axes)
     figure.savefig(path, dpi=130)
 
 
-def _draw_panel(axis: Any, runs: Runs, measure: str) -> None:
-    for number, (name, records) in enumerate(runs.items()):
+def _draw_panel(axis: Any, runs: Runs, measure: str, names: Sequence[str]) -> None:
+    """One curve a run; a run looks the same in all panels that are given the same ``names``."""
+    for name, records in runs.items():
+        number = names.index(name)
         labelled, values = curves(records, measure)
         mean, colour = values.mean(axis=0), f"C{number % 10}"
         style: dict[str, Any] = {
@@ -59,8 +64,15 @@ def _draw_panel(axis: Any, runs: Runs, measure: str) -> None:
     axis.set_ylabel(TITLES[measure])
     axis.grid(alpha=0.3)
     axis.spines[["top", "right"]].set_visible(False)
-    if len(runs) > 1:
-        axis.legend(frameon=False)
+
+
+def _add_legend(figure: Any, axes: Sequence[Any]) -> None:
+    """Names the curves once for all panels; beside them, where it hides none."""
+    named = {
+        name: handle for axis in axes for handle, name in zip(*axis.get_legend_handles_labels())
+    }
+    if len(named) > 1:
+        figure.legend(named.values(), named.keys(), loc="outside right center", frameon=False)
 
 
 def _title(runs: Runs) -> str:
@@ -124,7 +136,7 @@ def _panels(count: int) -> tuple[Any, list[Any]]:
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
 
-    columns = count if count <= 3 else 2
+    columns = min(count, 3) if count != 4 else 2
     rows = -(-count // columns)
     figure = Figure(figsize=(4.8 * columns, 3.8 * rows), layout="constrained")
     FigureCanvasAgg(figure)

@@ -8,7 +8,7 @@ from pathlib import Path
 from crabjax.comparison import labels_needed, paired_difference
 from crabjax.data.files import write_text
 from crabjax.records import Record, area_under_curve, curves, mean_and_error
-from crabjax.report import TITLES, Runs, draw_curves
+from crabjax.report import TITLES, Runs, draw_curves, draw_data_sets
 
 SCORES = ("micro_f1", "macro_f1", "mean_average_precision")
 POOL = ("mean_ir_selected", "hard_left", "negative_left", "query_seconds")
@@ -33,7 +33,8 @@ def write_report(experiments: Mapping[str, Runs], folder: Path) -> Path:
       folder: where pictures and page go.
     """
     folder.mkdir(parents=True, exist_ok=True)
-    sections = [_section(name, runs, folder) for name, runs in experiments.items()]
+    sections = [_overview(experiments, folder)] if len(experiments) > 1 else []
+    sections += [_section(name, runs, folder) for name, runs in experiments.items()]
     page = (
         '<!doctype html><html lang="en"><meta charset="utf-8">'
         '<meta name="viewport" content="width=device-width">'
@@ -44,6 +45,31 @@ def write_report(experiments: Mapping[str, Runs], folder: Path) -> Path:
     )
     write_text(folder / "report.html", page)
     return folder / "report.html"
+
+
+def _overview(experiments: Mapping[str, Runs], folder: Path) -> str:
+    """All data sets at a glance: a picture and a table of areas for each measure."""
+    names = list(dict.fromkeys(name for runs in experiments.values() for name in runs))
+    parts = ["<h2>All data sets</h2>"]
+    for measure in SCORES[:2]:
+        picture = folder / f"all_{measure}.png"
+        draw_data_sets(experiments, picture, measure)
+        rows = [[n, *(_area(runs, n, measure) for runs in experiments.values())] for n in names]
+        caption = f"Area, {TITLES[measure]}, and difference to random (* 95% interval without 0)"
+        parts += [_image(picture), _table(caption, ["strategy", *experiments], rows)]
+    return "".join(parts)
+
+
+def _area(runs: Runs, name: str, measure: str) -> str:
+    if name not in runs:
+        return ""
+    area = f"{area_under_curve(*curves(runs[name], measure)).mean():.4f}"
+    found = None
+    if "random" in runs and name != "random":
+        found = paired_difference(runs[name], runs["random"], measure)
+    if found is None:
+        return area
+    return f"{area} ({found.mean:+.4f}{'*' if found.low * found.high > 0 else ''})"
 
 
 def _section(name: str, runs: Runs, folder: Path) -> str:

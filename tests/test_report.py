@@ -57,6 +57,16 @@ def test_its_tables_say_what_the_records_say(page):
     assert "<td>25</td>" in text  # crab reaches random's final 0.41 halfway in its last round
 
 
+def test_several_data_sets_are_compared_first(tmp_path):
+    runs = {"crab": run("crab", 0.1), "random": run("random", 0.0)}
+    level = {"crab": run("crab", 0.0), "random": run("random", 0.0)}
+    text = write_report({"one": runs, "two": level}, tmp_path).read_text(encoding="utf-8")
+    table = re.search(r"Area, test micro-F1.*?</table>", text).group()
+    assert "<td>crab</td><td>0.3100 (+0.1000*)</td><td>0.2100 (+0.0000)</td>" in table
+    assert "<td>random</td><td>0.2100</td><td>0.2100</td>" in table
+    assert (tmp_path / "all_macro_f1.png").stat().st_size > 10_000
+
+
 def test_the_script_finds_runs_below_a_folder(tmp_path):
     for name in ("crab", "random"):
         (tmp_path / "runs" / name).mkdir(parents=True)
@@ -64,6 +74,12 @@ def test_the_script_finds_runs_below_a_folder(tmp_path):
     command = [sys.executable, SCRIPT, tmp_path / "runs", "--output", tmp_path / "out"]
     subprocess.run(command, check=True, capture_output=True)
     assert "too few seeds" in (tmp_path / "out" / "report.html").read_text(encoding="utf-8")
+    picked = subprocess.run(
+        [*command, "--only", "random", "crb"], capture_output=True, text=True, check=False
+    )
+    assert "--only crb: a <b> has crab, random" in picked.stderr
+    subprocess.run([*command, "--only", "random"], check=True, capture_output=True)
+    assert "<td>crab" not in (tmp_path / "out" / "report.html").read_text(encoding="utf-8")
     command[2] = tmp_path / "out"
     failed = subprocess.run(command, capture_output=True, text=True, check=False)
     assert failed.returncode == 1
