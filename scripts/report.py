@@ -32,7 +32,8 @@ def find_runs(folders: list[Path], only: list[str] | None = None) -> dict[str, d
     for data, runs in experiments.items():
         if missing := [name for name in only or () if name not in runs]:
             raise ValueError(f"--only {missing[0]}: {data} has {', '.join(runs)}")
-        order = only or sorted(runs, key=lambda name: (name not in FIRST, name))
+        places = {name: place for place, name in enumerate(FIRST)}
+        order = only or sorted(runs, key=lambda name: (places.get(name, len(FIRST)), name))
         experiments[data] = {name: runs[name] for name in order}
     return experiments
 
