@@ -100,7 +100,7 @@ class StrategyConfig:
     attention: bool = True
     attention_norm: Literal["column_max", "row_sum"] = "column_max"
     gamma: float = setting(2.0, above=0.0)
-    min_support: int = setting(1, at_least=1)  # documents a label needs to count in A and NegA
+    min_support: int = setting(1, at_least=1)  # documents of a label that A and NegA know
     # Without per_label, all that has a pseudo label is a candidate: the next two and the
     # thresholds then change nothing, nor does decay without hard_size.
     asymmetric_removal: bool = True
@@ -117,7 +117,7 @@ class StrategyConfig:
     score: Literal["expected", "released"] = "expected"  # "released" only shows why not
     cluster: Literal["features", "gains"] = "features"  # what k-means tells documents apart by
     keep_fraction: float = setting(0.5, above=0.0, at_most=1.0)  # the best, which it sees
-    representative_rounds: int = setting(0, at_least=0)  # first queries, in which it sees all
+    representative_rounds: int = setting(0, at_least=0)  # first queries: it sees every candidate
 
 
 @dataclass(frozen=True)

@@ -11,7 +11,7 @@ FIRST = ("crab", "random", "besra")  # drawn and listed before the others
 
 
 def find_runs(folders: list[Path], only: list[str] | None = None) -> dict[str, dict[str, list]]:
-    """Records by run name, by data set; a folder may be a run or hold runs.
+    """Records by run name, by data set and model; a folder may be a run or hold runs.
 
     Args:
       folders: to look in.
@@ -25,17 +25,23 @@ def find_runs(folders: list[Path], only: list[str] | None = None) -> dict[str, d
         for file in files:
             records = read_records(file)
             name = file.parent.name if file.parent != folder else records[0]["strategy"]
-            runs = experiments.setdefault(records[0]["data"], {})
+            experiment = f"{records[0]['data']}, {records[0]['model']}"
+            runs = experiments.setdefault(experiment, {})
             if name in runs:
-                raise ValueError(f"{file}: a second run named {name} on {records[0]['data']}")
+                raise ValueError(f"{file}: a second run named {name} on {experiment}")
             runs[name] = records
-    for data, runs in experiments.items():
-        if missing := [name for name in only or () if name not in runs]:
-            raise ValueError(f"--only {missing[0]}: {data} has {', '.join(runs)}")
-        places = {name: place for place, name in enumerate(FIRST)}
-        order = only or sorted(runs, key=lambda name: (places.get(name, len(FIRST)), name))
-        experiments[data] = {name: runs[name] for name in order}
-    return experiments
+    return {
+        experiment: in_order(experiment, runs, only) for experiment, runs in experiments.items()
+    }
+
+
+def in_order(experiment: str, runs: dict[str, list], only: list[str] | None) -> dict[str, list]:
+    """The runs to show: those asked for, or all, the ones others are compared with first."""
+    if missing := [name for name in only or () if name not in runs]:
+        raise ValueError(f"--only {missing[0]}: {experiment} has {', '.join(runs)}")
+    others = [name for name in runs if name not in FIRST]
+    order = only or [*(name for name in FIRST if name in runs), *others]
+    return {name: runs[name] for name in order}
 
 
 def main() -> int:

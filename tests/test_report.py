@@ -67,19 +67,26 @@ def test_several_data_sets_are_compared_first(tmp_path):
     assert (tmp_path / "all_macro_f1.png").stat().st_size > 10_000
 
 
+def rows_of_areas(page):
+    table = re.search(r"Area under the learning curve.*?</table>", page.read_text()).group()
+    return re.findall(r"<tr><td>(\w+)</td>", table)
+
+
 def test_the_script_finds_runs_below_a_folder(tmp_path):
-    for name in ("crab", "random"):
+    for name in ("bald", "besra", "crab", "random"):
         (tmp_path / "runs" / name).mkdir(parents=True)
         write_records(tmp_path / "runs" / name / "records.jsonl", run(name, 0.0, seeds=1))
     command = [sys.executable, SCRIPT, tmp_path / "runs", "--output", tmp_path / "out"]
     subprocess.run(command, check=True, capture_output=True)
     assert "too few seeds" in (tmp_path / "out" / "report.html").read_text(encoding="utf-8")
+    assert rows_of_areas(tmp_path / "out" / "report.html") == ["crab", "random", "besra", "bald"]
     picked = subprocess.run(
         [*command, "--only", "random", "crb"], capture_output=True, text=True, check=False
     )
-    assert "--only crb: a <b> has crab, random" in picked.stderr
-    subprocess.run([*command, "--only", "random"], check=True, capture_output=True)
-    assert "<td>crab" not in (tmp_path / "out" / "report.html").read_text(encoding="utf-8")
+    assert "--only crb: a <b>, text_cnn has bald, besra, crab, random" in picked.stderr
+    for only, shown in ((["random"], ["random"]), (["random", "crab"], ["random", "crab"])):
+        subprocess.run([*command, "--only", *only], check=True, capture_output=True)
+        assert rows_of_areas(tmp_path / "out" / "report.html") == shown
     command[2] = tmp_path / "out"
     failed = subprocess.run(command, capture_output=True, text=True, check=False)
     assert failed.returncode == 1

@@ -65,7 +65,7 @@ def _responses(widths, table, kernel, tokens):
 
 
 def _winners(widths, table, kernel, tokens):
-    return tuple(_pooled(widths, table, kernel, tokens, with_windows=True))
+    return _pooled(widths, table, kernel, tokens, with_windows=True)
 
 
 def _pooled(widths, table, kernel, tokens, with_windows: bool):
@@ -83,7 +83,7 @@ def _pooled(widths, table, kernel, tokens, with_windows: bool):
                 _visit_blocks(widths, products, kernel.shape, tokens, places, with_windows)
             )
 
-        if len(words) <= FEW:
+        if not with_windows or len(words) <= FEW:  # without, documents are many, and words too
             return pooled(len(words))
         return lax.cond(count <= FEW, lambda: pooled(FEW), lambda: pooled(len(words)))
 

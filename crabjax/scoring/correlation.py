@@ -49,17 +49,24 @@ def label_correlation(labels: ArrayLike) -> Correlation:
 
 
 def supported(correlation: Correlation, min_support: int) -> Correlation:
-    """Treats labels with fewer than ``min_support`` documents as if they had never been seen."""
+    """Only what labels with ``min_support`` documents or more say about each other.
+
+    Pairs with a rarer label give no evidence, in either direction. The counts stay, so
+    :func:`update` brings such pairs back.
+    """
+    if min_support < 1:
+        raise ValueError(f"min_support: expected at least 1, found {min_support}")
     return _supported(correlation, min_support)
 
 
 @jax.jit
 def _supported(correlation: Correlation, min_support: ArrayLike) -> Correlation:
-    seen = jnp.diagonal(correlation.counts)[None, :] >= min_support  # [1, K]
-    same = jnp.eye(seen.shape[1], dtype=bool)
+    seen = jnp.diagonal(correlation.counts) >= min_support  # [K]
+    both = seen[:, None] & seen[None, :]
+    same = jnp.eye(len(seen), dtype=bool)
     return correlation._replace(
-        positive=jnp.where(seen | same, correlation.positive, 0.0),
-        negative=jnp.where(seen, correlation.negative, 0.0),
+        positive=jnp.where(both | same, correlation.positive, 0.0),
+        negative=jnp.where(both, correlation.negative, 0.0),
     )
 
 

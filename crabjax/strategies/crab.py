@@ -31,7 +31,9 @@ def crab(key: jax.Array, pool: Pool, query_size: int, config: StrategyConfig) ->
 
     Qi, Lu, Yang, Enticott and Du (UAI 2025), METHOD sections 2 to 7. By default the three sets of
     the refined pool are not cut down, which leaves all of U, and k-means tells documents apart by
-    their vectors instead of their gains; ``preset: paper`` does as the paper does.
+    their vectors instead of their gains; ``preset: paper`` does as the paper does. Labels rarer
+    than ``min_support`` do not correlate, and in the first ``representative_rounds`` k-means sees
+    every candidate, not only the better ones.
 
     Returns:
       The selection; its info holds ``candidates``, how many came from each source, and

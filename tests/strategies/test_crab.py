@@ -161,7 +161,7 @@ def test_later_rounds_compile_nothing(name):
     assert not compilations
 
 
-def test_representative_rounds_do_not_look_at_gains():
+def test_representative_rounds_keep_every_candidate():
     config = dataclasses.replace(CONFIG, per_label=None, hard_size=None, cluster="features")
     first = dataclasses.replace(config, representative_rounds=1)
     everything = dataclasses.replace(config, keep_fraction=1.0)
@@ -170,3 +170,12 @@ def test_representative_rounds_do_not_look_at_gains():
         expected = query(pool, same).indices
         np.testing.assert_array_equal(query(pool, first).indices, expected)
     assert set(query(pool, config).indices) != set(query(pool, everything).indices)
+
+
+def test_labels_without_support_exclude_nothing():
+    pool = pool_of()
+    left = [
+        documents_left(pool, dataclasses.replace(CONFIG, two_sigma=0.5, min_support=support))
+        for support in (1, 10**6)
+    ]
+    assert left[0]["negative_left"] > left[1]["negative_left"] == 0
