@@ -78,7 +78,7 @@ class EnsembleConfig:
 
     members: int = setting(5, at_least=1)
     member_init: Literal["same", "independent"] = "independent"
-    members_at_once: int | None = setting(None, at_least=1)  # None: what fits; on CPU one a core
+    members_at_once: int | None = setting(None, at_least=1)  # a device; None: what fits
     batch_size: int = setting(50, at_least=1)
     epochs: int = setting(80, at_least=1)
     patience: int = setting(30, at_least=1)

@@ -1,8 +1,8 @@
 """Members trained in groups: as many as the memory takes, or one a core.
 
-On an accelerator a group is one program under vmap. On CPU its steps are too short to be shared
-out over cores, and it lasts as long as its slowest member; there every core trains one member
-after another instead, by the same program.
+On an accelerator, and on every device of a mesh, a group is one program under vmap. On CPU its
+steps are too short to be shared out over cores, and it lasts as long as its slowest member; there
+every core trains one member after another instead, by the same program.
 """
 
 import dataclasses
@@ -47,22 +47,26 @@ def fit_members(
         config, members_at_once=None, predict_batch=config.predict_batch or LARGEST_BATCH
     )
     most = members if mesh is None else -(-members // mesh.shape[ENSEMBLE])
-    core_each = config.members_at_once is None and mesh is None and jax.default_backend() == "cpu"
+    if one_a_core(mesh):
+        most = min(most, usable_cores())
     if config.members_at_once is not None:
         at_once = min(config.members_at_once, most)
     else:
-        most = min(most, usable_cores()) if core_each else most
         shapes = tuple(jax.ShapeDtypeStruct(np.shape(a), a.dtype) for a in (inputs, labels, *rows))
-        at_once = _plan(model, program, core_each, most, keys.train.dtype, shapes)
+        at_once = _plan(model, program, mesh, most, keys.train.dtype, shapes)
     shared = tuple(jax.device_put(a) if mesh is None else place(mesh, a) for a in (inputs, labels))
-    fit = functools.partial(_fit, model, program, mesh, core_each, shared, (keys, *rows))
+    fit = functools.partial(_fit, model, program, mesh, shared, (keys, *rows))
     return halve_once(AT_ONCE, at_once, fit)
 
 
-def _fit(model, config, mesh, core_each, shared, own, at_once: int) -> tuple[Params, FitInfo]:
-    """Trains ``at_once`` members at a time, each in a program of its own if it has a core."""
+def one_a_core(mesh: Mesh | None) -> bool:
+    """Whether members trained at once are each in a program of their own."""
+    return mesh is None and jax.default_backend() == "cpu"
+
+
+def _fit(model, config, mesh, shared, own, at_once: int) -> tuple[Params, FitInfo]:
     members = len(own[1])
-    workers, group = (at_once, 1) if core_each else (1, at_once)
+    workers, group = (at_once, 1) if one_a_core(mesh) else (1, at_once)
     if mesh is not None:
         group *= mesh.shape[ENSEMBLE]
 
@@ -104,17 +108,21 @@ def _join(leaves, members: int, mesh: Mesh | None):
 
 
 @functools.cache
-def _plan(model, config, core_each: bool, most: int, key, shapes) -> int:
+def _plan(model, config, mesh, most: int, key, shapes) -> int:
     """Members that a device can train at once; decided, and said, once for the same shapes."""
+    documents = sum(one.size * one.dtype.itemsize for one in shapes[:2])
+    needed_by = functools.partial(_fit_bytes, model, config, key, shapes)
 
     def needed(at_once: int) -> float:
-        workers, group = (at_once, 1) if core_each else (1, at_once)
-        return workers * _fit_bytes(model, config, group, key, shapes)
+        if not one_a_core(mesh):
+            return needed_by(at_once)
+        # All cores read the same documents.
+        return documents + at_once * (needed_by(1) - documents)
 
     return halve_until_it_fits("members trained at once", most, needed)
 
 
-def _fit_bytes(model, config, members: int, key, shapes) -> int:
+def _fit_bytes(model, config, key, shapes, members: int) -> int:
     inputs, labels, *rows = shapes
     keys: Any = jax.ShapeDtypeStruct((members,), key)
     params = jax.eval_shape(jax.vmap(model.init), keys)

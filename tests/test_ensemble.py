@@ -9,6 +9,7 @@ import numpy as np
 import optax
 import pytest
 
+from crabjax import groups
 from crabjax.config import EnsembleConfig, ModelConfig
 from crabjax.ensemble import (
     EnsembleError,
@@ -215,7 +216,8 @@ def test_capacity_does_not_matter(setting, fitted):
 
 
 @pytest.mark.parametrize("members_at_once", [2, 100])
-def test_members_under_vmap_are_what_they_are_alone(setting, fitted, members_at_once):
+def test_members_under_vmap_are_what_they_are_alone(setting, fitted, members_at_once, monkeypatch):
+    monkeypatch.setattr(groups, "one_a_core", lambda mesh: False)
     params, info = setting.fit(dataclasses.replace(CONFIG, members_at_once=members_at_once))
     assert_same_params(params, fitted[0])
     np.testing.assert_array_equal(info.best_epoch, fitted[1].best_epoch)

@@ -1,6 +1,7 @@
 """The estimate of a program's memory against what XLA reports; what is chosen from it."""
 
 import logging
+import threading
 from typing import Any
 
 import jax
@@ -98,26 +99,40 @@ def real_out_of_memory():
     raise AssertionError("nobody has that much memory")
 
 
-def test_out_of_memory_is_halved_once_and_said(arguments, monkeypatch, caplog):
+@pytest.mark.parametrize(("under_vmap", "sizes"), [(True, [2, 2]), (False, [1, 1, 1, 1])])
+def test_out_of_memory_is_halved_once_and_said(arguments, under_vmap, sizes, monkeypatch, caplog):
     expected, _ = fit_ensemble(MODEL, CONFIG, *arguments)
-    error, sizes = real_out_of_memory(), []
+    error, seen, meeting = real_out_of_memory(), [], threading.Barrier(3)
 
     def fit_group(model, config, inputs, labels, keys, *rows):
-        sizes.append(len(rows[0]))
-        if len(rows[0]) == 3:
+        seen.append(len(rows[0]))
+        if under_vmap and len(rows[0]) == 3:
+            raise error
+        if not under_vmap and len(seen) <= 3:
+            meeting.wait(timeout=30)  # three at once, and all of them fail
             raise error
         return fit_small_group(model, config, inputs, labels, keys, *rows)
 
     fit_small_group = groups._fit_group
     monkeypatch.setattr(groups, "_fit_group", fit_group)
+    monkeypatch.setattr(groups, "one_a_core", lambda mesh: not under_vmap)
+    monkeypatch.setattr(groups, "usable_cores", lambda: 3)
     config = EnsembleConfig(batch_size=10, epochs=2, members_at_once=3)
     found, _ = fit_ensemble(MODEL, config, *arguments)
     assert "ensemble.members_at_once: out of memory with 3; once more with 2" in caplog.text
-    assert sizes[-2:] == [2, 2]
+    assert seen[-len(sizes) :] == sizes
     jax.tree.map(lambda a, b: np.testing.assert_allclose(a, b, atol=1e-6), found, expected)
     monkeypatch.setattr(groups, "_fit_group", lambda *arguments: (_ for _ in ()).throw(error))
     with pytest.raises(jax.errors.JaxRuntimeError, match="RESOURCE_EXHAUSTED"):
         fit_ensemble(MODEL, config, *arguments)
+
+
+@pytest.mark.parametrize("cores", [1, 2, 7])
+def test_the_number_of_cores_does_not_matter(arguments, cores, monkeypatch):
+    expected, _ = fit_ensemble(MODEL, CONFIG, *arguments)
+    monkeypatch.setattr(groups, "usable_cores", lambda: cores)
+    found, _ = fit_ensemble(MODEL, CONFIG, *arguments)
+    jax.tree.map(np.testing.assert_array_equal, found, expected)
 
 
 def test_a_batch_too_large_for_the_machine_is_halved():

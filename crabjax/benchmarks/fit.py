@@ -144,16 +144,13 @@ def _crabjax_side(arguments, config, corpus: Corpus, labelled: int, off: str | N
         return seconds, float(np.nanmax(info.validation_f1, axis=1).mean())
 
     def run() -> Epoch:
-        training = np.nan if off else fit(1)[0]
-        whole, f1 = fit(arguments.validation)
+        with technique.replaced(arguments.tokens):
+            training = np.nan if off else fit(1)[0]
+            whole, f1 = fit(arguments.validation)
         return Epoch(whole, training, f1)
 
-    def warm_up() -> None:
-        with technique.tracing(arguments.tokens):
-            run()
-
     name = f"crabjax {arguments.model}"
-    return Side(f"{name} without {off}" if off else name, warm_up, run)
+    return Side(f"{name} without {off}" if off else name, run, run)
 
 
 def _torch_side(arguments, config: EnsembleConfig, corpus: Corpus, labelled: int) -> Side:

@@ -1,10 +1,9 @@
 """The techniques that make training fast, each of which the fit benchmark can switch off.
 
-Switching off means tracing the same code with one function or number replaced, so the library
+Switching off means running the same code with one function or number replaced, so the library
 itself has no switches.
 """
 
-import dataclasses
 from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
 from typing import NamedTuple
@@ -13,6 +12,7 @@ from unittest.mock import patch
 import jax
 import jax.numpy as jnp
 
+from crabjax import groups
 from crabjax.config import EnsembleConfig
 from crabjax.models import Model, gru, max_convolution, text_cnn, text_rnn
 
@@ -30,12 +30,12 @@ class Technique(NamedTuple):
     Attributes:
       models: those that have it.
       change: what to train instead.
-      tracing: ``tracing(tokens)`` replaces part of the library; it must hold in the first call.
+      replaced: ``replaced(tokens)`` replaces part of the library for as long as it is entered.
     """
 
     models: tuple[str, ...]
     change: Callable[[Variant], Variant] = lambda variant: variant
-    tracing: Callable[[int], AbstractContextManager] = lambda tokens: nullcontext()
+    replaced: Callable[[int], AbstractContextManager] = lambda tokens: nullcontext()
 
 
 def plain_max_convolution(
@@ -90,17 +90,16 @@ def _whole_table(variant: Variant) -> Variant:
     return variant._replace(model=variant.model._replace(table=None))
 
 
-def _one_thread(variant: Variant) -> Variant:
-    config = dataclasses.replace(variant.config, members_at_once=variant.config.members)
-    return variant._replace(config=config)
+def _all_together(tokens: int) -> AbstractContextManager:
+    return patch.object(groups, "one_a_core", lambda mesh: False)
 
 
 TECHNIQUES = {
     "maxima": Technique(("text_cnn",), change=_plain_convolution(training=True)),
     "projection": Technique(("text_cnn",), change=_plain_convolution(training=False)),
-    "blocks": Technique(("text_cnn",), tracing=_all_blocks),
-    "chunks": Technique(("text_rnn",), tracing=_all_chunks),
-    "groups": Technique(("text_rnn",), tracing=_one_group),
+    "blocks": Technique(("text_cnn",), replaced=_all_blocks),
+    "chunks": Technique(("text_rnn",), replaced=_all_chunks),
+    "groups": Technique(("text_rnn",), replaced=_one_group),
     "rows": Technique(("text_cnn", "text_rnn"), change=_whole_table),
-    "threads": Technique(("text_cnn", "text_rnn", "distilbert"), change=_one_thread),
+    "cores": Technique(("text_cnn", "text_rnn", "distilbert"), replaced=_all_together),
 }
