@@ -114,7 +114,7 @@ def print_table(rows: Sequence[Row]) -> None:
 
 
 def _cell(value: Any) -> str:
-    if value is None:
+    if value is None or value != value:  # NaN: not measured
         return "-"
     return f"{value:.4g}" if isinstance(value, float) else str(value)
 
