@@ -45,7 +45,7 @@ class TextCNN(nn.Module):
             nn.Conv2d(config.embedding, config.kernels, (1, width), padding=(0, width - 1))
             for width in config.widths
         )
-        self.convolutions.to(memory_format=torch.channels_last)
+        self.convolutions.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
         self.dropout = nn.Dropout(config.dropout)
         self.output = nn.Linear(len(config.widths) * config.kernels, labels)
 
