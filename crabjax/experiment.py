@@ -53,7 +53,7 @@ def compare(
     runs: dict[str, list[Record]] = {}
     for name, config in variants.items():
         place = folder / name.replace(" ", "_") if len(variants) > 1 else folder
-        runs[name] = run(config, place, fresh=fresh)
+        runs[name] = run(config, place, name=name, fresh=fresh)
         if is_first():
             draw_curves({name: runs[name]}, place / "curve.png")
     if len(variants) > 1 and is_first():

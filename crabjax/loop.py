@@ -48,12 +48,15 @@ class Info(NamedTuple):
     left: list[dict[str, int]]  # documents of each kind still unlabelled, one a seed
 
 
-def run(config: Config, folder: Path, *, fresh: bool = False) -> list[Record]:
+def run(
+    config: Config, folder: Path, *, name: str | None = None, fresh: bool = False
+) -> list[Record]:
     """Runs, or continues, one experiment.
 
     Args:
       config: the experiment.
       folder: where records, summary, checkpoints and log go.
+      name: what the progress calls it; None for the name of its strategy.
       fresh: delete what an earlier run left there.
 
     Returns:
@@ -67,7 +70,8 @@ def run(config: Config, folder: Path, *, fresh: bool = False) -> list[Record]:
         saved = output.restore({"labelled": problem.initial})
         records = [] if saved is None else saved.records
         state = State(0, problem.initial) if saved is None else _state_after(saved)
-        progress = Progress(f"{config.data.name} {config.strategy.name}", problem.rounds)
+        title = f"{config.data.name} {name or config.strategy.name}"
+        progress = Progress(title, problem.rounds)
         progress.header()
         while state.round <= problem.rounds:
             with progress.round(state.round):

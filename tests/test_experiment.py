@@ -59,7 +59,9 @@ def test_a_finished_run_is_only_reported(compared, two_variants, capsys):
     before = (compared / "a" / "random" / "records.jsonl").read_bytes()
     run_experiment({"a.yaml": two_variants}, compared / "a")
     assert (compared / "a" / "random" / "records.jsonl").read_bytes() == before
-    assert "micro-F1 area" in capsys.readouterr().out
+    printed = capsys.readouterr().out
+    assert "micro-F1 area" in printed
+    assert f"{two_variants['random'].data.name} most uncertain" in printed.splitlines()
 
 
 def test_one_variant_needs_no_sub_folder(tmp_path, monkeypatch):
