@@ -26,24 +26,27 @@ class Difference(NamedTuple):
     p_value: float
 
 
-def seeds_of(records: Sequence[Record]) -> list[int]:
-    """The seeds of a run, in the order of its curves."""
-    return list(dict.fromkeys(record["seed"] for record in records))
-
-
 def areas(records: Sequence[Record], measure: str) -> dict[int, float]:
     """Area under the learning curve of each seed."""
-    labelled, values = curves(records, measure)
-    return dict(zip(seeds_of(records), area_under_curve(labelled, values).tolist()))
+    seeds = dict.fromkeys(record["seed"] for record in records)
+    return dict(zip(seeds, area_under_curve(*curves(records, measure)).tolist()))
 
 
 def paired_difference(
     records: Sequence[Record], reference: Sequence[Record], measure: str
 ) -> Difference | None:
-    """Compares areas under the curve over the seeds both runs have; None below two seeds."""
+    """Compares areas under the curve over the seeds and budgets both runs have.
+
+    Returns:
+      None below two seeds, or without a number of labelled documents at which both were tested.
+    """
     from scipy import stats
 
-    own, other = areas(records, measure), areas(reference, measure)
+    budgets = set(curves(records, measure)[0]) & set(curves(reference, measure)[0])
+    if not budgets:
+        return None
+    at_common = lambda run: [record for record in run if record["labelled"] in budgets]
+    own, other = areas(at_common(records), measure), areas(at_common(reference), measure)
     common = [seed for seed in own if seed in other]
     if len(common) < 2:
         return None
@@ -58,17 +61,45 @@ def paired_difference(
 
 def labels_needed(
     records: Sequence[Record], reference: Sequence[Record], measure: str = "micro_f1"
-) -> float | None:
+) -> float:
     """Labelled documents at which the mean curve first reaches the reference's final mean.
 
-    Between two rounds the curve is taken as straight. None if it never gets there.
+    Between two rounds the curve is taken as straight. Infinite if it never gets there.
     """
-    target = curves(reference, measure)[1].mean(axis=0)[-1]
     labelled, values = curves(records, measure)
-    height = values.mean(axis=0)
+    target = curves(reference, measure)[1].mean(axis=0)[-1]
+    return _first_at(labelled, values.mean(axis=0), target)
+
+
+def labels_needed_range(
+    records: Sequence[Record],
+    reference: Sequence[Record],
+    measure: str = "micro_f1",
+    draws: int = 1000,
+) -> tuple[float, float] | None:
+    """A 95% bootstrap interval of :func:`labels_needed`, over the seeds both runs have.
+
+    Returns:
+      Its ends, infinite where the curve never gets there; None below two seeds.
+    """
+    seeds, other = ([*dict.fromkeys(r["seed"] for r in run)] for run in (records, reference))
+    common = [seed for seed in seeds if seed in other]
+    if len(common) < 2:
+        return None
+    labelled, values = curves(records, measure)
+    values = values[[seeds.index(seed) for seed in common]]
+    final = curves(reference, measure)[1][[other.index(seed) for seed in common], -1]
+    picks = np.random.default_rng(0).integers(len(common), size=(draws, len(common)))
+    needed = [_first_at(labelled, values[pick].mean(axis=0), final[pick].mean()) for pick in picks]
+    low, high = np.quantile(needed, (0.025, 0.975), method="nearest")
+    return float(low), float(high)
+
+
+def _first_at(labelled: np.ndarray, height: np.ndarray, target: float) -> float:
+    """Where a curve, straight between its points, first reaches a height; infinite if nowhere."""
     reached = np.flatnonzero(height >= target)
     if len(reached) == 0:
-        return None
+        return float("inf")
     first = reached[0]
     if first == 0:
         return float(labelled[0])

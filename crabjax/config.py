@@ -232,13 +232,19 @@ def _variants(tree: Any, path: Path) -> dict[str, dict[str, Any]]:
 def _named_strategies(text: str, variants: dict[str, dict[str, Any]]) -> dict[str, dict[str, Any]]:
     """Variants for ``strategy.name=a,b``: these strategies in place of the file's own.
 
-    A file whose variants differ in more than the strategy keeps them; one name holds for all.
+    A file whose variants differ in more than the strategy keeps them; one name holds for all, if
+    they have none of their own.
     """
     names = [one.strip() for one in text.split(",")]
     if not all(names):
         raise ConfigError(f"--set: strategy.name: expected names, found {text!r}")
     if all(own.keys() <= {"strategy.name"} for own in variants.values()):
         return {one: {"strategy.name": one} for one in names}
+    if any("strategy.name" in own for own in variants.values()):
+        raise ConfigError(
+            "--set: strategy.name: the variants of the file have strategies of their own; "
+            f"--only NAME chooses among {', '.join(variants)}"
+        )
     if len(names) > 1:
         raise ConfigError(
             f"--set: strategy.name: expected one name, as the file has the variants "

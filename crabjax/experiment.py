@@ -1,7 +1,7 @@
 """Several runs as one experiment: one folder each, one comparison."""
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from crabjax.config import Config
@@ -18,6 +18,7 @@ def run_experiment(
     experiments: Mapping[str, Mapping[str, Config]],
     folder: Path | None = None,
     *,
+    only: Sequence[str] | None = None,
     fresh: bool = False,
 ) -> None:
     """Runs every variant of every experiment and draws the comparison of each.
@@ -26,11 +27,14 @@ def run_experiment(
       experiments: variants by config name, as :func:`crabjax.config.load_variants` gives them.
       folder: where to write; None for a folder of the config's name in its output folder. With
         several experiments each gets a sub-folder, and so does each of several variants.
+      only: names of the variants to run; None for all.
       fresh: begin again where an earlier run is found.
     """
-    for variants in experiments.values():
+    for experiment, variants in experiments.items():
         for config in variants.values():
             get_strategy(config.strategy.name)  # before any run, not hours later
+        if missing := [name for name in only or () if name not in variants]:
+            raise ConfigError(f"--only {missing[0]}: {experiment} has {', '.join(variants)}")
     names = [Path(name).stem for name in experiments]
     if len(set(names)) < len(names):
         raise ConfigError(f"--config: expected files of different names, found {', '.join(names)}")
@@ -38,7 +42,7 @@ def run_experiment(
     root = Path(first.output.folder) if folder is None else folder
     alone = len(names) == 1 and folder is not None
     runs = {
-        name: compare(variants, root if alone else root / name, fresh=fresh)
+        name: compare(variants, root if alone else root / name, only=only, fresh=fresh)
         for name, variants in zip(names, experiments.values())
     }
     if len(runs) > 1 and is_first():
@@ -47,19 +51,26 @@ def run_experiment(
 
 
 def compare(
-    variants: Mapping[str, Config], folder: Path, *, fresh: bool = False
+    variants: Mapping[str, Config],
+    folder: Path,
+    *,
+    only: Sequence[str] | None = None,
+    fresh: bool = False,
 ) -> dict[str, list[Record]]:
     """Runs variants one after another; draws ``curve.png`` of each, and of all together."""
     runs: dict[str, list[Record]] = {}
-    for name, config in variants.items():
+    picture = folder
+    for name in only or variants:
         place = folder / name.replace(" ", "_") if len(variants) > 1 else folder
-        runs[name] = run(config, place, name=name, fresh=fresh)
+        picture = place / "curve.png"
+        runs[name] = run(variants[name], place, name=name, fresh=fresh)
         if is_first():
-            draw_curves({name: runs[name]}, place / "curve.png")
-    if len(variants) > 1 and is_first():
-        draw_curves(runs, folder / "curve.png")
+            draw_curves({name: runs[name]}, picture)
+    if len(runs) > 1 and is_first():
+        picture = folder / "curve.png"
+        draw_curves(runs, picture)
         summaries = {name: summarise(records) for name, records in runs.items()}
         write_text(folder / "summary.json", json.dumps(summaries, indent=1))
     print(comparison_table(runs))
-    print(f"picture: {folder / 'curve.png'}")
+    print(f"picture: {picture}")
     return runs

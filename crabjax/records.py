@@ -12,6 +12,7 @@ from crabjax.data.files import write_text
 Record = dict[str, Any]
 
 MEASURES = ("micro_f1", "macro_f1", "mean_average_precision")
+_KEYS = ("seed", "round", "labelled", "strategy", "model", "data", "selected", "seconds", *MEASURES)
 
 
 class RecordsError(ValueError):
@@ -40,24 +41,28 @@ def read_records(path: Path) -> list[Record]:
                 f"{path}:{number}: not a whole JSON object ({error.msg}); "
                 "starting the run again mends the file"
             ) from error
-        if not isinstance(record, dict) or not {"seed", "round", "labelled"} <= record.keys():
-            raise RecordsError(f"{path}:{number}: expected a record with seed, round, labelled")
+        if not isinstance(record, dict):
+            raise RecordsError(f"{path}:{number}: expected a record, found {line[:40]!r}")
+        if missing := [key for key in _KEYS if key not in record]:
+            raise RecordsError(f"{path}:{number}: expected a record with {', '.join(missing)}")
         records.append(record)
+    if not records:
+        raise RecordsError(f"{path}: no record in it")
     return records
 
 
 def curves(records: Sequence[Record], measure: str) -> tuple[np.ndarray, np.ndarray]:
-    """The learning curve of every seed.
+    """The learning curve of every seed, in the order in which seeds first appear.
 
     Returns:
-      Labelled documents [rounds], and the measure [seeds, rounds]; only rounds all seeds finished.
+      Labelled documents [rounds], and the measure [seeds, rounds]; only budgets all seeds have.
     """
-    seeds = list(dict.fromkeys(record["seed"] for record in records))
-    per_seed = [[r for r in records if r["seed"] == seed] for seed in seeds]
-    rounds = min((len(rows) for rows in per_seed), default=0)
-    labelled = np.array([row["labelled"] for row in per_seed[0][:rounds]] if per_seed else [])
-    values = np.array([[row[measure] for row in rows[:rounds]] for rows in per_seed], dtype=float)
-    return labelled, values
+    heights: dict[int, dict[int, float]] = {}
+    for record in records:
+        heights.setdefault(record["seed"], {})[record["labelled"]] = record[measure]
+    labelled = sorted(set.intersection(*map(set, heights.values()))) if heights else []
+    values = [[of_seed[count] for count in labelled] for of_seed in heights.values()]
+    return np.array(labelled), np.array(values, dtype=float)
 
 
 def area_under_curve(labelled: np.ndarray, values: np.ndarray) -> np.ndarray:

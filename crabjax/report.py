@@ -13,18 +13,18 @@ TITLES = {
     "mean_ir_selected": "MeanIR of the selected documents",
     "hard_left": "hard-to-learn documents left",
     "negative_left": "negatively correlated documents left",
-    "query_seconds": "seconds per query",
+    "query_seconds": "seconds a query, mean of seeds",
 }
 # Dash and marker tell curves apart where colour does not.
 _DASHES = ("-", "--", "-.", ":", (0, (5, 1, 1, 1, 1, 1)), (0, (1, 1)), (0, (8, 2)))
 _MARKERS = "osD^vPX*<>h"
+_MANY = 7  # curves whose bands can still be told apart
 _LABELS_SHOWN = 25
-
 
 Runs = Mapping[str, Sequence[Record]]
 
 
-def draw_curves(runs: Runs, path: Path, measures: Sequence[str] = ("micro_f1", "macro_f1")) -> None:
+def draw_curves(runs: Runs, path: Path, measures: Sequence[str] = ("micro_f1", "macro_f1")) -> Any:
     """Draws learning curves, mean and standard error over seeds, one panel a measure."""
     figure, axes = _panels(len(measures))
     for axis, measure in zip(axes, measures):
@@ -32,6 +32,7 @@ def draw_curves(runs: Runs, path: Path, measures: Sequence[str] = ("micro_f1", "
     figure.suptitle(_title(runs), fontsize=11)
     _add_legend(figure, axes)
     figure.savefig(path, dpi=130)
+    return figure
 
 
 def draw_data_sets(experiments: Mapping[str, Runs], path: Path, measure: str = "micro_f1") -> None:
@@ -47,10 +48,15 @@ def draw_data_sets(experiments: Mapping[str, Runs], path: Path, measure: str = "
 
 def _draw_panel(axis: Any, runs: Runs, measure: str, names: Sequence[str]) -> None:
     """One curve a run; a run looks the same in all panels that are given the same ``names``."""
+    from matplotlib import colormaps
+
+    strong_and_pale = colormaps["tab20"].colors  # type: ignore[attr-defined]
+    colours = [*strong_and_pale[::2], *strong_and_pale[1::2]]
     for name, records in runs.items():
         number = names.index(name)
-        labelled, values = curves(records, measure)
-        mean, colour = values.mean(axis=0), f"C{number % 10}"
+        measured = [record for record in records if record[measure] is not None]
+        labelled, values = curves(measured, measure)
+        mean, colour = values.mean(axis=0), colours[number % len(colours)]
         style: dict[str, Any] = {
             "color": colour,
             "linestyle": _DASHES[number % len(_DASHES)],
@@ -59,7 +65,8 @@ def _draw_panel(axis: Any, runs: Runs, measure: str, names: Sequence[str]) -> No
         axis.plot(labelled, mean, label=name, markersize=4, linewidth=1.6, **style)
         if len(values) > 1:
             error = values.std(axis=0, ddof=1) / len(values) ** 0.5
-            axis.fill_between(labelled, mean - error, mean + error, color=colour, alpha=0.15, lw=0)
+            alpha = 0.15 if len(names) <= _MANY else 0.05
+            axis.fill_between(labelled, mean - error, mean + error, color=colour, alpha=alpha, lw=0)
     axis.set_xlabel("labelled documents")
     axis.set_ylabel(TITLES[measure])
     axis.grid(alpha=0.3)
@@ -77,9 +84,10 @@ def _add_legend(figure: Any, axes: Sequence[Any]) -> None:
 
 def _title(runs: Runs) -> str:
     records = [record for one in runs.values() for record in one]
-    seeds = len({record["seed"] for record in records})
+    seeds = [len({record["seed"] for record in one}) for one in runs.values()]
+    count = str(seeds[0]) if len(set(seeds)) == 1 else f"{min(seeds)} to {max(seeds)}"
     names = [", ".join(dict.fromkeys(r[key] for r in records)) for key in ("data", "model")]
-    spread = f"mean ± standard error, {seeds} seeds" if seeds > 1 else "one seed"
+    spread = f"mean ± standard error, {count} seeds" if max(seeds) > 1 else "one seed"
     return f"{', '.join(names)}: {spread}"
 
 

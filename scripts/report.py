@@ -13,11 +13,13 @@ FIRST = ("crab", "random", "besra")  # drawn and listed before the others
 def find_runs(folders: list[Path], only: list[str] | None = None) -> dict[str, dict[str, list]]:
     """Records by run name, by data set and model; a folder may be a run or hold runs.
 
+    Runs of one name are told apart by the folder above them.
+
     Args:
       folders: to look in.
       only: names of runs, in the order to show them; None for all.
     """
-    experiments: dict[str, dict[str, list]] = {}
+    found: dict[str, list[tuple[str, Path, list]]] = {}
     for folder in folders:
         files = sorted(folder.rglob("records.jsonl"))
         if not files:
@@ -26,13 +28,22 @@ def find_runs(folders: list[Path], only: list[str] | None = None) -> dict[str, d
             records = read_records(file)
             name = file.parent.name if file.parent != folder else records[0]["strategy"]
             experiment = f"{records[0]['data']}, {records[0]['model']}"
-            runs = experiments.setdefault(experiment, {})
-            if name in runs:
-                raise ValueError(f"{file}: a second run named {name} on {experiment}")
-            runs[name] = records
+            found.setdefault(experiment, []).append((name, file, records))
     return {
-        experiment: in_order(experiment, runs, only) for experiment, runs in experiments.items()
+        experiment: in_order(experiment, named(runs), only) for experiment, runs in found.items()
     }
+
+
+def named(runs: list[tuple[str, Path, list]]) -> dict[str, list]:
+    """Records by name, with the folder above where several runs have the name."""
+    names = [name for name, _, _ in runs]
+    experiments: dict[str, list] = {}
+    for name, file, records in runs:
+        full = name if names.count(name) == 1 else f"{file.parent.parent.name}/{name}"
+        if full in experiments:
+            raise ValueError(f"{file}: a second run named {full}")
+        experiments[full] = records
+    return experiments
 
 
 def in_order(experiment: str, runs: dict[str, list], only: list[str] | None) -> dict[str, list]:
@@ -53,9 +64,13 @@ def main() -> int:
     parser.add_argument("runs", nargs="+", type=Path, metavar="RUN", help="folders of runs")
     parser.add_argument("--output", type=Path, required=True, help="folder for pictures and page")
     parser.add_argument("--only", nargs="+", metavar="NAME", help="show these runs, in this order")
+    parser.add_argument(
+        "--reference", metavar="NAME", help="compare with this run (default: random and besra)"
+    )
     arguments = parser.parse_args()
     try:
-        page = write_report(find_runs(arguments.runs, arguments.only), arguments.output)
+        experiments = find_runs(arguments.runs, arguments.only)
+        page = write_report(experiments, arguments.output, arguments.reference)
     except (ValueError, OSError) as error:
         print(f"error: {error}", file=sys.stderr)
         return 1

@@ -30,13 +30,16 @@ def main() -> int:
         help="change a setting; lists as 0,1,2; strategy.name=a,b runs both; may be repeated",
     )
     parser.add_argument("--output", type=Path, help="folder to write to (default: runs/NAME)")
+    parser.add_argument(
+        "--only", nargs="+", metavar="VARIANT", help="run only these variants of the config"
+    )
     parser.add_argument("--fresh", action="store_true", help="delete an earlier run there first")
     arguments = parser.parse_args()
     keep_compiled_programs()
     try:
         experiments = {name: load_variants(name, arguments.overrides) for name in arguments.config}
         connect(next(iter(experiments[arguments.config[0]].values())).devices)
-        run_experiment(experiments, arguments.output, fresh=arguments.fresh)
+        run_experiment(experiments, arguments.output, only=arguments.only, fresh=arguments.fresh)
     except KeyboardInterrupt:
         print("\nstopped; every finished round is saved: the same command goes on from there")
         return 130

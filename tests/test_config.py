@@ -121,6 +121,11 @@ def test_a_strategy_override_keeps_variants_that_differ_in_more(tmp_path):
     assert not variants["bare"].strategy.attention
     with pytest.raises(ConfigError, match="expected one name, as the file has the variants plain"):
         load_variants(path, ["strategy.name=besra,crab"])
+    path = write(tmp_path, "variants: {a: {strategy.name: random}, b: {preset: paper}}")
+    with pytest.raises(
+        ConfigError, match="strategies of their own; --only NAME chooses among a, b"
+    ):
+        load_variants(path, ["strategy.name=crab"])
 
 
 def test_a_missing_parent_names_the_child(tmp_path):
@@ -198,3 +203,35 @@ def test_every_shipped_config_loads_and_opens_with_its_command(name):
     assert load_variants(name)
     first = (CONFIG_FOLDER / name).read_text(encoding="utf-8").splitlines()[0]
     assert first.startswith(f"# python scripts/train_loop.py --config {name}")
+
+
+SEVEN = {"crab", "besra", "audi", "adaptive", "mmc", "cmal", "random"}
+
+
+@pytest.mark.parametrize(
+    "path", sorted((CONFIG_FOLDER / "figures").glob("*.yaml")), ids=lambda p: p.stem
+)
+def test_figures_are_those_of_the_paper(path):
+    """METHOD sections 8 and 11."""
+    figure = path.stem
+    backbone = "text_rnn" if "textrnn" in figure else "text_cnn"
+    epochs, rate = 80, 5e-3
+    if figure.startswith("learning_curves") and "text" not in figure:
+        backbone, epochs, rate = "distilbert", 10, 5e-5
+    variants = load_variants(path)
+    for name, config in variants.items():
+        assert (config.model.name, config.ensemble.epochs) == (backbone, epochs), name
+        assert (config.ensemble.learning_rate, config.ensemble.patience) == (rate, 30), name
+        assert (config.ensemble.member_init, config.ensemble.members) == ("same", 5), name
+        assert (config.loop.query_size, len(config.loop.seeds)) == (100, 5), name
+        assert config.strategy.per_label == (50 if config.data.name == "rcv1" else 100), name
+        assert (config.strategy.cluster, config.strategy.candidate_limit) == ("gains", None), name
+        if figure != "hard_size":
+            synthetic = config.data.name.startswith("rcv1_t10")
+            assert config.strategy.hard_size == (200 if synthetic else 300), name
+    if figure.startswith(("learning_curves", "imbalance")):
+        assert {config.strategy.name for config in variants.values()} == SEVEN
+    if figure.startswith("ablation"):
+        whole, without = variants.values()
+        assert whole.strategy != without.strategy
+        assert whole.data.name == "mimic"

@@ -64,6 +64,14 @@ def test_a_finished_run_is_only_reported(compared, two_variants, capsys):
     assert f"{two_variants['random'].data.name} most uncertain" in printed.splitlines()
 
 
+def test_some_variants_alone_keep_their_folders(two_variants, tmp_path):
+    with pytest.raises(ConfigError, match=r"--only entropy: a\.yaml has random, most uncertain"):
+        run_experiment({"a.yaml": two_variants}, tmp_path, only=["random", "entropy"])
+    assert not any(tmp_path.iterdir())
+    run_experiment({"a.yaml": two_variants}, tmp_path, only=["most uncertain"])
+    assert [one.name for one in tmp_path.iterdir()] == ["most_uncertain"]
+
+
 def test_one_variant_needs_no_sub_folder(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     run_experiment({"some/where/alone.yaml": {"random": config(name="random")}})

@@ -17,7 +17,9 @@ from crabjax.records import (
 
 def record(seed, number, f1):
     values = {"micro_f1": f1, "macro_f1": f1 / 2, "mean_average_precision": f1}
-    return {"seed": seed, "round": number, "labelled": 10 * (number + 1), **values}
+    kind = {"strategy": "crab", "model": "text_cnn", "data": "corpus"}
+    done = {"selected": [1], "seconds": {"query": 0.1}}
+    return {"seed": seed, "round": number, "labelled": 10 * (number + 1), **kind, **done, **values}
 
 
 RECORDS = [record(s, r, 0.1 * s + 0.2 * r) for r in range(3) for s in (4, 7)]
@@ -35,7 +37,8 @@ def test_round_trip_leaves_no_other_file(tmp_path):
     ("tail", "message"),
     [
         ('{"seed": 4, "rou', r"records.jsonl:7: not a whole JSON object"),
-        ("[1]", r"records.jsonl:7: expected a record with seed, round, labelled"),
+        ("[1]", r"records.jsonl:7: expected a record, found '\[1\]'"),
+        ('{"seed": 4}', r"records.jsonl:7: expected a record with round, labelled, strategy"),
     ],
 )
 def test_a_damaged_line_is_named(tmp_path, tail, message):
@@ -48,12 +51,21 @@ def test_a_damaged_line_is_named(tmp_path, tail, message):
 def test_a_missing_file_is_named(tmp_path):
     with pytest.raises(RecordsError, match=r"none.jsonl: no such file"):
         read_records(tmp_path / "none.jsonl")
+    (tmp_path / "empty.jsonl").write_text("")
+    with pytest.raises(RecordsError, match=r"empty.jsonl: no record in it"):
+        read_records(tmp_path / "empty.jsonl")
 
 
 def test_curves_are_per_seed_and_stop_where_a_seed_stops():
     labelled, values = curves(RECORDS[:-1], "micro_f1")
     np.testing.assert_array_equal(labelled, [10, 20])
     np.testing.assert_allclose(values, [[0.4, 0.6], [0.7, 0.9]])
+
+
+def test_curves_do_not_depend_on_the_order_of_records():
+    labelled, values = curves(RECORDS[::-1], "micro_f1")
+    np.testing.assert_array_equal(labelled, [10, 20, 30])
+    np.testing.assert_allclose(values, [[0.7, 0.9, 1.1], [0.4, 0.6, 0.8]])
 
 
 def test_area_is_the_mean_height():

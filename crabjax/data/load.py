@@ -215,8 +215,8 @@ def _advice(config: DataConfig, path: Path) -> str:
                 f"Make it with `python scripts/prepare_data.py {name} --raw FOLDER --output "
                 f"{path.parent}`, where FOLDER holds {about.files}, from {about.where}"
             )
-        if name.startswith("rcv1_t10_"):
-            ratio = name.removeprefix("rcv1_t10_")
+        ratio = name.removeprefix("rcv1_t10_")
+        if ratio != name and ratio.isdigit():
             return (
                 "Make it from RCV1 (`python scripts/prepare_data.py rcv1 --help`) with `python "
                 f"scripts/prepare_data.py resample --input data/rcv1 --labels 10 --mean-ir {ratio} "
