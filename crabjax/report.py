@@ -50,7 +50,7 @@ def _draw_panel(axis: Any, runs: Runs, measure: str, names: Sequence[str]) -> No
     """One curve a run; a run looks the same in all panels that are given the same ``names``."""
     from matplotlib import colormaps
 
-    strong_and_pale = colormaps["tab20"].colors  # type: ignore[attr-defined]
+    strong_and_pale = colormaps["tab20"](range(20))
     colours = [*strong_and_pale[::2], *strong_and_pale[1::2]]
     for name, records in runs.items():
         number = names.index(name)
@@ -69,6 +69,7 @@ def _draw_panel(axis: Any, runs: Runs, measure: str, names: Sequence[str]) -> No
             axis.fill_between(labelled, mean - error, mean + error, color=colour, alpha=alpha, lw=0)
     axis.set_xlabel("labelled documents")
     axis.set_ylabel(TITLES[measure])
+    axis.set_yscale("log" if measure == "query_seconds" else "linear")
     axis.grid(alpha=0.3)
     axis.spines[["top", "right"]].set_visible(False)
 
