@@ -28,6 +28,7 @@ LAYERS = [
         "checkpoint",
         "comparison",
         "report",
+        "report_tables",
         "report_page",
         "progress",
     },
