@@ -1,5 +1,6 @@
 """What every classifier is to the rest of the package: three pure functions of its parameters."""
 
+from abc import abstractmethod
 from collections.abc import Callable
 from typing import Any, NamedTuple, Protocol
 
@@ -46,13 +47,13 @@ class Classifier(nnx.Module):
     table: str | None = None
     streaming: bool = False
 
+    @abstractmethod
     def features(self, inputs: jax.Array) -> jax.Array:
         """Document vectors [B, D] of a batch."""
-        raise NotImplementedError
 
+    @abstractmethod
     def logits(self, features: jax.Array, key: jax.Array | None) -> jax.Array:
         """Logits [B, K] from document vectors [B, D]; dropout only with a key."""
-        raise NotImplementedError
 
 
 def as_model(build: Callable[[nnx.Rngs], Classifier]) -> Model:
