@@ -1,11 +1,11 @@
-"""Dropout by hashed random numbers: rates, independence, and the same for a member alone."""
+"""What all classifiers share: their two methods, and dropout by hashed random numbers."""
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from crabjax.models.base import hashed_dropout
+from crabjax.models.base import Classifier, hashed_dropout
 
 SHAPE = (8, 32, 256)
 
@@ -37,3 +37,12 @@ def test_hashed_dropout_of_a_member_alone_is_the_same():
     together = jax.vmap(lambda key: hashed_dropout(key, 0.5, values))(keys)
     np.testing.assert_array_equal(together[1], hashed_dropout(keys[1], 0.5, values))
     np.testing.assert_array_equal(hashed_dropout(None, 0.5, values), values)
+
+
+def test_a_classifier_needs_both_methods():
+    class NoLogits(Classifier):
+        def features(self, inputs):
+            return inputs
+
+    with pytest.raises(TypeError, match="abstract method logits"):
+        NoLogits()
