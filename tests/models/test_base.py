@@ -45,4 +45,4 @@ def test_a_classifier_needs_both_methods():
             return inputs
 
     with pytest.raises(TypeError, match="abstract method logits"):
-        NoLogits()
+        NoLogits()  # pyright: ignore[reportAbstractUsage]
