@@ -5,9 +5,9 @@ from crabjax.config import load_config as load_config
 from crabjax.ensemble import fit_ensemble as fit_ensemble
 from crabjax.ensemble import member_keys as member_keys
 from crabjax.ensemble import predict_proba as predict_proba
-from crabjax.learner import Learner as Learner
-from crabjax.learner import Suggestion as Suggestion
-from crabjax.loop import run as run
+from crabjax.experiments.loop import run as run
+from crabjax.labelling.learner import Learner as Learner
+from crabjax.labelling.learner import Suggestion as Suggestion
 from crabjax.metrics import evaluate as evaluate
 from crabjax.models import build_model as build_model
 from crabjax.scoring.beta import BetaRule as BetaRule

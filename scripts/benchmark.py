@@ -2,7 +2,7 @@
 
 import sys
 
-from crabjax.benchmarks.command import main
+from crabjax.cli.benchmark import main
 
 if __name__ == "__main__":
     sys.exit(main())

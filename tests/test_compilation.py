@@ -9,8 +9,8 @@ import pytest
 from crabjax.config import EnsembleConfig, ModelConfig
 from crabjax.ensemble import fit_ensemble, member_keys, predict_features, predict_proba
 from crabjax.models import Model, build_model
-from crabjax.models.distilbert import transformer_classifier
 from crabjax.models.pretrained import Architecture
+from crabjax.models.transformer import transformer_classifier
 
 COMPILE_EVENT = "/jax/core/compile/backend_compile_duration"
 _compiled: list[str] = []

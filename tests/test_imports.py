@@ -10,41 +10,31 @@ import pytest
 PACKAGE = Path(__file__).resolve().parent.parent / "crabjax"
 FILES = sorted(PACKAGE.rglob("*.py"))
 
-# A module may import from its own layer and the ones below it.
-LAYERS = [
-    {"settings", "checks", "keys", "cores"},
-    {"config", "scoring", "metrics"},
-    {"data"},
-    {"sharding", "distributed", "memory"},
-    {"models", "pool", "records", "compilation", "word_rows", "batches"},
-    {
-        "strategies",
-        "training",
-        "optimizer",
-        "sharded",
-        "groups",
-        "prediction",
-        "ensemble",
-        "checkpoint",
-        "comparison",
-        "report",
-        "report_tables",
-        "report_page",
-        "progress",
-    },
-    {
-        "problem",
-        "run_folder",
-        "texts",
-        "answers",
-        "labelled_texts",
-        "cross_validation",
-        "saved_learner",
-        "suggestion",
-    },
-    {"loop", "learner"},
-    {"experiment", "labelling", "benchmarks", "__init__"},
-]
+# What each room, or file of the root, may import besides itself; a room only from lines above it.
+ROOMS = {
+    "checks": "",
+    "files": "",
+    "keys": "",
+    "cache": "files",
+    "metrics": "checks",
+    "scoring": "checks",
+    "config": "",
+    "devices": "checks config",
+    "data": "cache checks config files",
+    "models": "checks config devices",
+    "inputs": "cache config data models",
+    "ensemble": "checks config devices models",
+    "pool": "config devices scoring",
+    "strategies": "config keys pool scoring",
+    "report": "files",
+    "experiments": "config data devices ensemble files inputs keys metrics models report"
+    " strategies",
+    "labelling": "checks config data ensemble files inputs keys metrics models pool report"
+    " strategies",
+    "benchmarks": "config devices ensemble experiments keys models pool scoring",
+    "cli": "benchmarks cache config data devices experiments files labelling report",
+    "__init__": "config ensemble experiments labelling metrics models scoring strategies",
+}  # fmt: skip
 LAZY = {"transformers", "safetensors", "matplotlib", "torch", "orbax"}
 
 
@@ -61,32 +51,47 @@ def imported(tree):
                 yield node, alias.name
 
 
-def level(name):
-    found = [number for number, layer in enumerate(LAYERS) if name in layer]
-    assert found, f"{name} has no layer; give it one in LAYERS"
-    return found[0]
+def rooms_imported(path):
+    """The other rooms a file imports from."""
+    found = set()
+    for node, module in imported(ast.parse(path.read_text(encoding="utf-8"))):
+        if module == "crabjax" and isinstance(node, ast.ImportFrom):
+            found |= {alias.name for alias in node.names}
+        elif module.startswith("crabjax."):
+            found.add(module.split(".")[1])
+    return found - {part(path)}
+
+
+def test_imports_point_down():
+    above: set[str] = set()
+    for room, allowed in ROOMS.items():
+        assert set(allowed.split()) <= above, f"{room} may only import what stands above it"
+        above.add(room)
+
+
+def test_the_rooms_are_those_of_the_package():
+    assert {part(path) for path in FILES} == set(ROOMS)
+    assert len([path for path in FILES if path.parent == PACKAGE]) <= 10
 
 
 @pytest.mark.parametrize("path", FILES, ids=lambda path: str(path.relative_to(PACKAGE)))
-def test_imports_point_down(path):
-    for _, module in imported(ast.parse(path.read_text(encoding="utf-8"))):
-        if module.startswith("crabjax."):
-            assert level(module.split(".")[1]) <= level(part(path)), module
+def test_a_file_imports_what_its_room_may(path):
+    assert rooms_imported(path) <= set(ROOMS[part(path)].split())
 
 
-@pytest.mark.parametrize("path", FILES, ids=lambda path: str(path.relative_to(PACKAGE)))
-def test_kernels_and_models_keep_apart(path):
-    own = part(path)
-    modules = [m for _, m in imported(ast.parse(path.read_text(encoding="utf-8")))]
-    inside = {m.split(".")[1] for m in modules if m.startswith("crabjax.")}
-    if own == "models":
-        assert "scoring" not in inside
-    if own == "scoring":
-        assert inside <= {"scoring", "checks"}
-        assert {m.split(".")[0] for m in modules} <= {
-            "crabjax", "jax", "numpy", "scipy", "functools", "math", "typing", "dataclasses",
-            "collections",
-        }  # fmt: skip
+@pytest.mark.parametrize("room", [room for room in ROOMS if ROOMS[room]])
+def test_no_room_may_import_more_than_it_does(room):
+    files = [path for path in FILES if part(path) == room]
+    assert set().union(*map(rooms_imported, files)) == set(ROOMS[room].split())
+
+
+@pytest.mark.parametrize("path", sorted((PACKAGE / "scoring").glob("*.py")), ids=lambda p: p.stem)
+def test_kernels_need_little(path):
+    modules = [module for _, module in imported(ast.parse(path.read_text(encoding="utf-8")))]
+    assert {m.split(".")[0] for m in modules} <= {
+        "crabjax", "jax", "numpy", "scipy", "functools", "math", "typing", "dataclasses",
+        "collections",
+    }  # fmt: skip
 
 
 # The PyTorch models of the benchmark are a file that only a comparison with PyTorch imports.

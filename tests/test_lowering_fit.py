@@ -7,10 +7,10 @@ import jax.numpy as jnp
 import pytest
 
 from crabjax.config import EnsembleConfig, ModelConfig
+from crabjax.ensemble.train import TrainingData, train
 from crabjax.models import build_model
-from crabjax.models.distilbert import transformer_classifier
 from crabjax.models.pretrained import Architecture
-from crabjax.training import TrainingData, train
+from crabjax.models.transformer import transformer_classifier
 
 ENCODER = Architecture("distilbert", 16, positions=16, width=4, inner=6, heads=2, layers=1)
 MODELS = {

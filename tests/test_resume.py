@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from crabjax.records import read_records
+from crabjax.report.records import read_records
 
 SCRIPT = Path(__file__).resolve().parent.parent / "scripts" / "train_loop.py"
 CONFIG = """

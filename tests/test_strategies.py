@@ -178,16 +178,23 @@ def test_an_empty_pool_is_a_named_error(name):
 
 @pytest.mark.parametrize("name", ["adaptive", "audi", "coreset"])
 def test_missing_features_are_named(name):
-    assert get_strategy(name).needs_features
+    assert get_strategy(name).needs_features(CONFIG)
     with pytest.raises(ValueError, match=r"pool\.features"):
         select(name, make_pool()._replace(features=None))
 
 
 @pytest.mark.parametrize(
-    "name", [name for name in EXPECTED if not get_strategy(name).needs_features]
+    "name", [name for name in EXPECTED if not get_strategy(name).needs_features(CONFIG)]
 )
 def test_features_are_optional_elsewhere(name):
     check_protocol(name, make_pool()._replace(features=None), 7)
+
+
+def test_crab_needs_features_only_to_cluster_by_them():
+    gains = dataclasses.replace(CONFIG, cluster="gains")
+    check_protocol("crab", make_pool()._replace(features=None), 7, gains)
+    with pytest.raises(ValueError, match=r"pool\.features"):
+        select("crab", make_pool()._replace(features=None))
 
 
 @pytest.mark.parametrize("name", ["crab", "mmc", "cmal", "audi", "adaptive"])

@@ -6,9 +6,9 @@ from scipy.special import expit
 from crabjax.benchmarks.common import seconds_of
 from crabjax.benchmarks.scoring import dense_expected_loss_reduction
 from crabjax.config import Config
-from crabjax.cores import usable_cores
-from crabjax.loop import Info
-from crabjax.problem import Problem
+from crabjax.devices.batches import usable_cores
+from crabjax.experiments.loop import Info
+from crabjax.experiments.problem import Problem
 from crabjax.scoring import BetaRule
 
 PREDICT_BATCH = 256

@@ -26,11 +26,11 @@ from crabjax.benchmarks.corpus import Corpus, random_corpus
 from crabjax.benchmarks.roofline import device_peaks
 from crabjax.benchmarks.techniques import TECHNIQUES, Technique, Variant
 from crabjax.config import EnsembleConfig, ModelConfig
-from crabjax.cores import usable_cores
+from crabjax.devices.batches import usable_cores
 from crabjax.ensemble import fit_ensemble, member_keys
 from crabjax.models import Model, build_model
-from crabjax.models.distilbert import transformer_classifier
 from crabjax.models.pretrained import Architecture
+from crabjax.models.transformer import transformer_classifier
 
 CAPACITY = 1100  # labelled documents of the last round of a run
 SIZES = {"labelled": [100, 600], "validation": 600, "epochs": 10, "tokens": 256}

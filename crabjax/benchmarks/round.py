@@ -19,9 +19,9 @@ from crabjax.benchmarks.baseline import dense_query_seconds, torch_seconds
 from crabjax.benchmarks.clock import Call, clocked_programs, covered
 from crabjax.benchmarks.common import Row, peak_extra_megabytes
 from crabjax.config import Config, load_variants
-from crabjax.loop import Info, State, step
-from crabjax.problem import Problem, prepare
-from crabjax.progress import Progress
+from crabjax.experiments.loop import Info, State, step
+from crabjax.experiments.problem import Problem, prepare
+from crabjax.experiments.progress import Progress
 
 KINDS = ("compiled", "k-means")
 COMPARED = ("fit", "predict", "query")

@@ -20,8 +20,8 @@ from crabjax.benchmarks.corpus import random_corpus
 from crabjax.benchmarks.scoring import ensemble_probabilities
 from crabjax.config import EnsembleConfig, ModelConfig, StrategyConfig
 from crabjax.ensemble import fit_ensemble, member_keys, predict_logits
+from crabjax.keys import draw_up_to
 from crabjax.models import Model, build_model
-from crabjax.pool.randomness import draw_up_to
 from crabjax.pool.refine import pool_traits, refine_pool
 from crabjax.scoring import expected_loss_reduction, label_correlation
 

@@ -12,8 +12,8 @@ from unittest.mock import patch
 import jax
 import jax.numpy as jnp
 
-from crabjax import groups
 from crabjax.config import EnsembleConfig
+from crabjax.ensemble import fit
 from crabjax.models import Model, gru, max_convolution, text_cnn, text_rnn
 
 
@@ -91,7 +91,7 @@ def _whole_table(variant: Variant) -> Variant:
 
 
 def _all_together(tokens: int) -> AbstractContextManager:
-    return patch.object(groups, "one_a_core", lambda mesh: False)
+    return patch.object(fit, "one_a_core", lambda mesh: False)
 
 
 TECHNIQUES = {

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from crabjax.data.files import DataError, DataWarning, atomic_write, read_csv_rows, read_json_lines
+from crabjax.files import DataError, DataWarning, atomic_write, read_csv_rows, read_json_lines
 
 # Tokens of a document that comes in tokens are kept as one string, not as a list: a tenth of the
 # memory. The unit separator is made for this; a token that holds it is refused.

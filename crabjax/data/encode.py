@@ -12,8 +12,7 @@ from typing import Any, NamedTuple, Protocol
 import numpy as np
 
 from crabjax.data.corpus import Corpus
-from crabjax.data.files import DataError
-from crabjax.data.pretrained_files import resolve_pretrained
+from crabjax.files import DataError
 
 PAD = 0  # of every tokenizer, so that a mask is ``tokens != 0``
 UNK = 1  # of word vocabularies
@@ -130,14 +129,12 @@ class PretrainedTokenizer:
         )["input_ids"]
 
 
-def load_pretrained_tokenizer(name: str) -> PretrainedTokenizer:
-    """Loads the tokenizer of a folder or hub name.
+def load_pretrained_tokenizer(folder: Path, name: str) -> PretrainedTokenizer:
+    """Loads the tokenizer of a folder; ``name`` is what messages call it.
 
     Raises:
-      PretrainedNotFoundError: if it is neither here nor reachable.
       DataError: if the folder has no tokenizer or one that does not pad with id 0.
     """
-    folder = resolve_pretrained(name)
     # The advice in question is to install PyTorch, which tokenizers do not need.
     os.environ.setdefault("TRANSFORMERS_NO_ADVISORY_WARNINGS", "1")
     from transformers import AutoTokenizer

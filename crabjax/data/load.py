@@ -8,11 +8,10 @@ from pathlib import Path
 
 import numpy as np
 
+from crabjax.cache import file_hash, load_arrays, save_arrays, settings_hash
 from crabjax.config import DataConfig
-from crabjax.data.cache import file_hash, load_arrays, save_arrays, settings_hash
 from crabjax.data.corpus import Corpus, CsvFormat, read_corpus
 from crabjax.data.encode import (
-    WORDS,
     Encoded,
     Tokenizer,
     build_vocabulary,
@@ -21,10 +20,9 @@ from crabjax.data.encode import (
     tokenizer_files,
     trim_together,
 )
-from crabjax.data.files import DataError, DataWarning
-from crabjax.data.pretrained_files import resolve_pretrained
 from crabjax.data.sources import SOURCES
 from crabjax.data.synthetic import make_synthetic
+from crabjax.files import DataError, DataWarning
 
 _FORMAT = 2  # raise it when the same input would give other arrays or notes: old ones go unused
 
@@ -56,24 +54,27 @@ class Dataset:
         return read_splits(self.config)[split]
 
 
-def load_data(config: DataConfig) -> Dataset:
+def load_data(config: DataConfig, tokenizer: Path | None = None) -> Dataset:
     """Reads and encodes a data set; the second time, the arrays come from the cache.
+
+    Args:
+      config: files, columns, lengths.
+      tokenizer: folder of a Hugging Face tokenizer; None for the words of the training file.
 
     Raises:
       DataError: for a missing file, saying how to make it; for input that cannot be used.
-      PretrainedNotFoundError: for a Hugging Face tokenizer that is not to be had.
 
     Warns:
       DataWarning: with counts, for what was read otherwise than it stands in the files.
     """
-    key = _cache_key(config, find_files(config)) if config.cache else ""
+    key = _cache_key(config, find_files(config), tokenizer) if config.cache else ""
     stored = load_arrays(key) if config.cache else None
     if stored is not None:
         arrays, facts = stored
         for note in facts["notes"]:
             warnings.warn(note, DataWarning, stacklevel=2)
     else:
-        arrays, facts = _encode_all(config)
+        arrays, facts = _encode_all(config, tokenizer)
         if config.cache:
             save_arrays(key, arrays, facts)
     return _dataset(config, arrays, tuple(facts["label_names"]), facts["vocabulary_size"])
@@ -117,7 +118,7 @@ def read_splits(config: DataConfig) -> dict[str, Corpus]:
     }
 
 
-def _encode_all(config: DataConfig) -> tuple[dict[str, np.ndarray], dict]:
+def _encode_all(config: DataConfig, folder: Path | None) -> tuple[dict[str, np.ndarray], dict]:
     corpora = read_splits(config)
     label_names = corpora["train"].label_names
     if not label_names:
@@ -126,11 +127,10 @@ def _encode_all(config: DataConfig) -> tuple[dict[str, np.ndarray], dict]:
     for note in _compare(corpora):
         warnings.warn(note, DataWarning, stacklevel=3)
         notes.append(note)
-    name = config.tokenizer or WORDS
     tokenizer: Tokenizer = (
         build_vocabulary(corpora["train"], config.min_count)
-        if name == WORDS
-        else load_pretrained_tokenizer(name)
+        if folder is None
+        else load_pretrained_tokenizer(folder, config.tokenizer or folder.name)
     )
     splits = trim_together(
         encode(corpus, tokenizer, label_names, config.max_tokens) for corpus in corpora.values()
@@ -179,13 +179,11 @@ def _dataset(
     )
 
 
-def _cache_key(config: DataConfig, files: Mapping[str, Path]) -> str:
+def _cache_key(config: DataConfig, files: Mapping[str, Path], folder: Path | None) -> str:
     """A hash of all that decides the arrays, and of nothing else."""
-    name = config.tokenizer or WORDS
-    if name == WORDS:
+    if folder is None:
         tokenizer: object = {"min_count": config.min_count}
     else:
-        folder = resolve_pretrained(name)
         tokenizer = {path.name: file_hash(path) for path in tokenizer_files(folder)}
     columns = [
         config.text_column,

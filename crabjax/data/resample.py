@@ -5,8 +5,8 @@ from typing import NamedTuple
 import numpy as np
 
 from crabjax.data.corpus import Corpus
-from crabjax.data.files import DataError
 from crabjax.data.statistics import count_mean_ir
+from crabjax.files import DataError
 
 TOLERANCE = 0.02  # relative, of the MeanIR reached
 RAREST = 3  # documents that every label keeps

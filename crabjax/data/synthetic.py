@@ -13,8 +13,8 @@ import numpy as np
 
 from crabjax.config import SyntheticConfig
 from crabjax.data.corpus import TOKEN_SEPARATOR, Corpus
-from crabjax.data.files import DataError
 from crabjax.data.statistics import corr_avg, joint_corr_avg, mean_ir
+from crabjax.files import DataError
 
 MEAN_IR_TOLERANCE = 0.05  # relative, of the training labels
 CORR_AVG_TOLERANCE = 0.01  # absolute

@@ -9,8 +9,8 @@ from collections.abc import Iterator, Sequence, Set
 from datetime import UTC, datetime
 from pathlib import Path
 
-from crabjax.answers import SKIPPED, label_row
-from crabjax.data.files import write_text
+from crabjax.files import write_text
+from crabjax.labelling.answers import SKIPPED, label_row
 from crabjax.labelling.exchange import Entry
 
 Said = list[str] | str

@@ -13,15 +13,15 @@ from xml.sax.saxutils import quoteattr
 
 import numpy as np
 
-from crabjax.answers import SKIPPED
-from crabjax.data.files import (
+from crabjax.files import (
     DataError,
     read_csv_rows,
     read_json_lines,
     read_lines,
     write_text,
 )
-from crabjax.suggestion import Suggestion
+from crabjax.labelling.answers import SKIPPED
+from crabjax.labelling.suggestion import Suggestion
 
 LABEL_SEPARATOR = ";"
 NO_LABEL = "-"  # in a CSV cell: no label applies; an empty cell is no answer

@@ -16,11 +16,12 @@ from typing import NamedTuple
 
 import numpy as np
 
-from crabjax.answers import SKIPPED, check_label_names
 from crabjax.config import Config, load_config, to_yaml
 from crabjax.data.corpus import Corpus, CsvFormat, read_corpus, write_corpus
-from crabjax.data.files import DataError, check_writable, write_text
+from crabjax.files import DataError, check_writable, write_text
+from crabjax.inputs import check_encoder
 from crabjax.labelling.answer_log import ProjectError, Said, append_to_log, read_log
+from crabjax.labelling.answers import SKIPPED, check_label_names
 from crabjax.labelling.exchange import (
     LABEL_SEPARATOR,
     MODEL,
@@ -32,10 +33,9 @@ from crabjax.labelling.exchange import (
     labelling_interface,
     read_answers,
 )
+from crabjax.labelling.learner import Learner
 from crabjax.labelling.review import Known, find_problems
-from crabjax.learner import Learner
-from crabjax.saved_learner import SavedLearnerError
-from crabjax.texts import check_encoder
+from crabjax.labelling.saved_learner import SavedLearnerError
 
 PROJECT, CONFIG, TEXTS, LABELS = "project.json", "config.yaml", "texts.jsonl", "labels.jsonl"
 KEPT, INTERFACE = "model", "label_studio.xml"

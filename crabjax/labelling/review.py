@@ -3,8 +3,8 @@
 from collections.abc import Iterator, Mapping, Sequence
 from typing import NamedTuple
 
-from crabjax.answers import LabelError, label_row
 from crabjax.labelling.answer_log import Said
+from crabjax.labelling.answers import LabelError, label_row
 from crabjax.labelling.exchange import LABEL_SEPARATOR, NO_LABEL, Entry
 
 _SHOWN = 10  # problems that a message lists

@@ -4,12 +4,12 @@ import json
 import math
 from collections import Counter
 
-from crabjax.answers import SKIPPED
-from crabjax.cross_validation import LearningCurve
-from crabjax.data.files import check_writable, write_text
+from crabjax.files import check_writable, write_text
+from crabjax.labelling.answers import SKIPPED
+from crabjax.labelling.learner import NotFittedError
+from crabjax.labelling.learning_curve import LearningCurve
 from crabjax.labelling.project import Project
-from crabjax.learner import NotFittedError
-from crabjax.report import draw_progress
+from crabjax.report.figures import draw_progress
 
 ESTIMATE, PICTURE = "estimate.json", "progress.png"
 WORTHWHILE = 0.01  # micro-F1 that doubling the labels should bring

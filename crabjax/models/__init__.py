@@ -26,7 +26,7 @@ def build_model(config: ModelConfig, input_size: int, labels: int) -> Model:
       labels: K.
     """
     if config.name == "distilbert":
-        from crabjax.models.distilbert import build_distilbert
+        from crabjax.models.transformer import build_distilbert
 
         return build_distilbert(config, labels)
     module = _MODULES[config.name]

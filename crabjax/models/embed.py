@@ -9,10 +9,8 @@ import numpy as np
 from flax import nnx
 from tqdm import tqdm
 
-from crabjax.batches import side_by_side
 from crabjax.checks import check_not_empty, check_rank
-from crabjax.data.pretrained_files import resolve_pretrained
-from crabjax.models.distilbert import Encoder, parameter_shapes
+from crabjax.devices.batches import side_by_side
 from crabjax.models.pretrained import (
     Architecture,
     Pooling,
@@ -20,6 +18,8 @@ from crabjax.models.pretrained import (
     read_architecture,
     read_pooling,
 )
+from crabjax.models.pretrained_files import resolve_pretrained
+from crabjax.models.transformer import Encoder, parameter_shapes
 
 # Lengths that batches are padded to: each costs a compilation, each gap costs wasted tokens.
 LENGTHS = (8, 16, 24, 32, 48, 64, 96, 128, 192, 256, 384, 512)

@@ -14,12 +14,12 @@ import numpy as np
 from jax.sharding import Mesh, PartitionSpec
 from scipy.special import expit
 
-from crabjax.batches import in_batches
-from crabjax.memory import halve_once, halve_until_it_fits, program_bytes
+from crabjax.devices.batches import in_batches
+from crabjax.devices.memory import halve_once, halve_until_it_fits, program_bytes
+from crabjax.devices.mesh import ENSEMBLE, POOL, current_mesh, place
 from crabjax.scoring.beta import BetaRule
 from crabjax.scoring.elr import expected_loss_reduction
 from crabjax.scoring.released import released_score
-from crabjax.sharding import ENSEMBLE, POOL, current_mesh, place
 
 CHUNK_SIZE = 512  # candidates, where the memory allows
 

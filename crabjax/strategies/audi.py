@@ -8,7 +8,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from crabjax.config import StrategyConfig
-from crabjax.pool.randomness import host_generator
+from crabjax.keys import host_generator
 from crabjax.pool.select import largest, normalised
 from crabjax.strategies.base import Pool, Selection, register
 from crabjax.strategies.common import mean_cardinality, revealed_labels

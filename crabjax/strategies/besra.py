@@ -3,7 +3,7 @@
 import jax
 
 from crabjax.config import StrategyConfig
-from crabjax.pool.randomness import host_generator
+from crabjax.keys import host_generator
 from crabjax.pool.score import draw_anchors, pool_gains
 from crabjax.pool.select import select_diverse
 from crabjax.scoring.beta import BetaRule

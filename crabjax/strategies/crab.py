@@ -6,9 +6,9 @@ import jax
 import numpy as np
 
 from crabjax.config import StrategyConfig
+from crabjax.keys import draw_up_to, host_generator
 from crabjax.pool.decay import decay_factor
 from crabjax.pool.kmeans import kmeans_picks
-from crabjax.pool.randomness import draw_up_to, host_generator
 from crabjax.pool.refine import SOURCES, Draw, pool_traits, refine_pool
 from crabjax.pool.score import draw_anchors, pool_gains, released_gains
 from crabjax.pool.select import normalised, select_diverse

@@ -4,7 +4,7 @@ import jax
 import numpy as np
 
 from crabjax.config import StrategyConfig
-from crabjax.pool.randomness import host_generator
+from crabjax.keys import host_generator
 from crabjax.pool.score import draw_anchors, pool_gains
 from crabjax.pool.select import largest
 from crabjax.scoring.beta import BetaRule

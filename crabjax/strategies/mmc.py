@@ -6,7 +6,7 @@ import jax
 import numpy as np
 
 from crabjax.config import StrategyConfig
-from crabjax.pool.randomness import host_generator
+from crabjax.keys import host_generator
 from crabjax.pool.select import largest
 from crabjax.strategies.base import Pool, Selection, register
 from crabjax.strategies.common import mean_probabilities, revealed_labels

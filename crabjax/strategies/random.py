@@ -3,7 +3,7 @@
 import jax
 
 from crabjax.config import StrategyConfig
-from crabjax.pool.randomness import draw_up_to, host_generator
+from crabjax.keys import draw_up_to, host_generator
 from crabjax.strategies.base import Pool, Selection, register
 
 

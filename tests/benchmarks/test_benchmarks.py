@@ -6,10 +6,11 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from crabjax.benchmarks import SUBCOMMANDS, command, presets, roofline
+from crabjax.benchmarks import SUBCOMMANDS, presets, roofline
 from crabjax.benchmarks.clock import Clocked, clocked_programs
 from crabjax.benchmarks.corpus import random_corpus
 from crabjax.benchmarks.scoring import dense_expected_loss_reduction, ensemble_probabilities
+from crabjax.cli import benchmark
 from crabjax.pool import kmeans, select
 from crabjax.scoring import BetaRule, elr, expected_loss_reduction
 
@@ -44,13 +45,13 @@ def tiny(monkeypatch):
     monkeypatch.setitem(presets.PRESETS, "small", TINY)
     monkeypatch.setattr(roofline, "device_peaks", lambda: roofline.Peaks(100.0, 10.0))
     for name in SUBCOMMANDS:
-        module = command._module(name)
+        module = benchmark._module(name)
         if hasattr(module, "device_peaks"):
             monkeypatch.setattr(module, "device_peaks", roofline.device_peaks)
 
 
 def run(path, *arguments):
-    assert command.main([*arguments, "--preset", "small", "--json", str(path)]) == 0
+    assert benchmark.main([*arguments, "--preset", "small", "--json", str(path)]) == 0
     return json.loads(path.read_text())["benchmarks"]
 
 
@@ -64,7 +65,7 @@ def test_scoring_against_the_dense_evaluation(tmp_path, capsys):
     assert rows[1]["GFLOP/s"] > 0
     assert rows[1]["nearer bound"] in ("compute", "memory")
     assert "ns/evaluation" in capsys.readouterr().out
-    assert command.main(["--compare", str(path), str(path)]) == 0
+    assert benchmark.main(["--compare", str(path), str(path)]) == 0
 
 
 def test_the_dense_evaluation_is_the_kernel():
@@ -78,7 +79,7 @@ def test_the_dense_evaluation_is_the_kernel():
 
 
 def test_all_writes_one_report(tmp_path, monkeypatch, capsys):
-    monkeypatch.setattr(command, "ALL", ("scoring", "predict"))
+    monkeypatch.setattr(benchmark, "ALL", ("scoring", "predict"))
     results = run(tmp_path / "all.json", "all")
     assert list(results) == ["scoring", "predict"]
     assert results["predict"]["rows"][0]["documents"] == 5
@@ -119,7 +120,7 @@ def test_scaling_draws_and_judges(tmp_path, monkeypatch):
 
 def test_a_benchmark_must_be_named(capsys):
     with pytest.raises(SystemExit):
-        command.main([])
+        benchmark.main([])
     assert "expected a benchmark" in capsys.readouterr().err
 
 

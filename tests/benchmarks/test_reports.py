@@ -6,10 +6,10 @@ import pytest
 
 from crabjax.benchmarks import common, compare
 from crabjax.benchmarks.clock import covered
-from crabjax.benchmarks.command import main
 from crabjax.benchmarks.presets import PRESETS
 from crabjax.benchmarks.roofline import Peaks, Work, roofline
 from crabjax.benchmarks.scaling import Growth, draw_growth, fit_growth, verdict
+from crabjax.cli.benchmark import main
 
 DEVICE = {"platform": "cpu", "kind": "one", "count": 1}
 

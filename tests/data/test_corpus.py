@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from crabjax.data.corpus import CsvFormat, read_corpus, write_corpus
-from crabjax.data.files import DataError, DataWarning
+from crabjax.files import DataError, DataWarning
 
 TEXT = '{"text": "One two", "labels": ["b", "a"]}\n'
 TOKENS = (

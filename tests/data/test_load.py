@@ -6,11 +6,11 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from crabjax.cache import cache_folder
 from crabjax.config import DataConfig, SyntheticConfig
 from crabjax.data import load
-from crabjax.data.cache import cache_folder
-from crabjax.data.files import DataError, DataWarning
 from crabjax.data.load import load_data
+from crabjax.files import DataError, DataWarning
 
 
 @pytest.fixture(autouse=True)

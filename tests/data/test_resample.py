@@ -3,10 +3,10 @@
 import pytest
 
 from crabjax.config import SyntheticConfig
-from crabjax.data.files import DataError
 from crabjax.data.resample import frequent_labels, resample
 from crabjax.data.statistics import describe
 from crabjax.data.synthetic import make_synthetic
+from crabjax.files import DataError
 
 
 @pytest.fixture(scope="module")

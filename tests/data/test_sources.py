@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 
 from crabjax.data.corpus import read_corpus
-from crabjax.data.files import DataError
 from crabjax.data.sources import SOURCES, eurlex, mimic, rcv1, uklex
 from crabjax.data.sources.common import Omitted, draw_split
+from crabjax.files import DataError
 
 
 def run(source, raw, output, train, test, seed=0):

@@ -6,7 +6,6 @@ import numpy as np
 import pytest
 
 from crabjax.config import SyntheticConfig
-from crabjax.data.files import DataError
 from crabjax.data.statistics import corr_avg, describe, mean_ir
 from crabjax.data.synthetic import (
     apportion,
@@ -17,6 +16,7 @@ from crabjax.data.synthetic import (
     solve_label_model,
     spell,
 )
+from crabjax.files import DataError
 
 SMALL = SyntheticConfig(documents=600, test_documents=200, vocabulary=300, length=12)
 

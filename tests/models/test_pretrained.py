@@ -9,7 +9,6 @@ import numpy as np
 import pytest
 from safetensors.numpy import load_file, save_file
 
-from crabjax.models.distilbert import parameter_shapes
 from crabjax.models.pretrained import (
     Pooling,
     PretrainedError,
@@ -18,6 +17,7 @@ from crabjax.models.pretrained import (
     read_pooling,
     save_pretrained,
 )
+from crabjax.models.transformer import parameter_shapes
 
 FIXTURES = Path(__file__).resolve().parents[1] / "fixtures"
 FAMILIES = ("distilbert", "bert")

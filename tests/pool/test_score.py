@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 from scipy.special import expit
 
-from crabjax.pool.randomness import draw_up_to, host_generator
+from crabjax.keys import draw_up_to, host_generator
 from crabjax.pool.score import draw_anchors, pool_gains
 from crabjax.scoring.beta import BetaRule
 from crabjax.scoring.elr import expected_loss_reduction

@@ -9,7 +9,7 @@ from typing import NamedTuple
 import numpy as np
 
 from crabjax.data.corpus import json_line
-from crabjax.data.files import DataError, atomic_write
+from crabjax.files import DataError, atomic_write
 
 
 class About(NamedTuple):

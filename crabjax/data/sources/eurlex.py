@@ -3,7 +3,6 @@
 from collections.abc import Iterator
 from pathlib import Path
 
-from crabjax.data.files import DataError, read_json_lines
 from crabjax.data.sources.common import (
     About,
     Document,
@@ -13,6 +12,7 @@ from crabjax.data.sources.common import (
     find_raw,
     write_splits,
 )
+from crabjax.files import DataError, read_json_lines
 
 ABOUT = About(
     title="MultiEURLEX (English, EuroVoc level 1)",

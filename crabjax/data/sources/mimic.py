@@ -4,7 +4,6 @@ import re
 from collections.abc import Iterator
 from pathlib import Path
 
-from crabjax.data.files import DataError, read_csv_rows
 from crabjax.data.sources.common import (
     About,
     Document,
@@ -14,6 +13,7 @@ from crabjax.data.sources.common import (
     find_raw,
     write_splits,
 )
+from crabjax.files import DataError, read_csv_rows
 
 ABOUT = About(
     title="MIMIC-III",

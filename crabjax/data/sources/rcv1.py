@@ -8,7 +8,6 @@ from pathlib import Path
 from tqdm import tqdm
 
 from crabjax.data.corpus import TOKEN_SEPARATOR
-from crabjax.data.files import DataError, read_lines
 from crabjax.data.sources.common import (
     About,
     Document,
@@ -19,6 +18,7 @@ from crabjax.data.sources.common import (
     missing_raw,
     write_splits,
 )
+from crabjax.files import DataError, read_lines
 
 ABOUT = About(
     title="RCV1-v2",

@@ -1,0 +1,1 @@
+"""Command lines: parse, call, print."""

@@ -1,0 +1,239 @@
+"""Makes data sets in the common format, and describes them."""
+
+import argparse
+import math
+import sys
+import warnings
+from dataclasses import fields
+from pathlib import Path
+
+from crabjax.config import ConfigError, SyntheticConfig, from_dict
+from crabjax.data.corpus import CsvFormat, read_corpus, write_corpus
+from crabjax.data.resample import frequent_labels, resample
+from crabjax.data.sources import SOURCES
+from crabjax.data.statistics import describe
+from crabjax.data.synthetic import make_synthetic
+from crabjax.files import DataError
+
+INTRODUCTION = """\
+Makes data sets in the common format: a folder with train.jsonl and test.jsonl, one document a line,
+  {"text": "...", "labels": ["..."]}   or   {"doc_token": ["..."], "doc_label": ["..."]}
+
+Nothing to download yet? Try:
+  python scripts/prepare_data.py synthetic --output data/synthetic
+  python scripts/prepare_data.py stats data/synthetic/train.jsonl
+
+Documents of your own need no preparation if they are in a file like that, or in a CSV file
+with a text and a label column: name the files in a configuration (data.train, data.test).
+"""
+
+SYNTHETIC_HELP = {
+    "documents": "documents to train on",
+    "test_documents": "documents to test on",
+    "roots": "labels of the upper level; a document may have several",
+    "leaves_per_root": "labels below each; a document has at most one of them, and then its root",
+    "mean_ir": "MeanIR of the training labels: 1 is balanced",
+    "corr_avg": "CorrAvg of the training labels",
+    "vocabulary": "distinct words",
+    "length": "mean words in a document",
+    "noise_words": "share of the words that say nothing about the labels",
+    "label_noise": "share of the training documents with another document's labels",
+    "seed": "the same seed and settings give the same documents",
+}
+
+
+def main(arguments: list[str] | None = None) -> int:
+    """Runs one subcommand; errors in the input are one line on stderr and exit status 1."""
+    options = _parser().parse_args(arguments)
+    warnings.showwarning = lambda message, *_, **__: print(f"warning: {message}", file=sys.stderr)
+    try:
+        options.run(options)
+    except (ConfigError, DataError, OSError) as error:
+        print(f"error: {error}", file=sys.stderr)
+        return 1
+    return 0
+
+
+def run_source(options: argparse.Namespace) -> None:
+    """Converts the raw files of one of the paper's data sets."""
+    source = SOURCES[options.command]
+    prepared = source.prepare(
+        options.raw, options.output, options.train_size, options.test_size, options.seed
+    )
+    for sentence in prepared.omitted:
+        print(sentence)
+    for split, count in prepared.written.items():
+        print(f"{options.output / split}.jsonl: {count} documents")
+
+
+def run_synthetic(options: argparse.Namespace) -> None:
+    """Generates the built-in corpus."""
+    settings = {one.name: getattr(options, one.name) for one in fields(SyntheticConfig)}
+    config = from_dict({"data": {"synthetic": settings}}, "settings").data.synthetic
+    for corpus in make_synthetic(config):
+        _write(corpus, options.output)
+
+
+def run_resample(options: argparse.Namespace) -> None:
+    """Reduces a data set to its most frequent labels, a size and a MeanIR."""
+    train = read_corpus(_split_file(options.input, "train"))
+    test = read_corpus(_split_file(options.input, "test"))
+    names = frequent_labels(train, options.labels)
+    wanted = (
+        (train, options.train_size, options.mean_ir),
+        (test, options.test_size, options.test_mean_ir),
+    )
+    parts = [resample(corpus, names, size, ratio, options.seed) for corpus, size, ratio in wanted]
+    for part in parts:
+        _write(part.corpus, options.output)
+
+
+def run_stats(options: argparse.Namespace) -> None:
+    """Prints the statistics of files."""
+    csv_format = CsvFormat(
+        options.text_column, options.label_column, options.label_separator, options.csv_delimiter
+    )
+    for path in options.files:
+        statistics = describe(read_corpus(path, csv_format=csv_format))
+        print(statistics.to_json() if options.json else f"{path}\n{statistics.table()}\n")
+
+
+def _write(corpus, folder: Path) -> None:
+    path = folder / f"{corpus.split}.jsonl"
+    write_corpus(corpus, path)
+    found = describe(corpus)
+    print(
+        f"{path}: {found.documents} documents, {found.labels} labels, "
+        f"MeanIR {found.mean_ir:.2f}, CorrAvg {found.corr_avg:.3f}"
+    )
+
+
+def _split_file(folder: Path, split: str) -> Path:
+    plain = folder / f"{split}.jsonl"
+    packed = folder / f"{split}.jsonl.gz"
+    return packed if packed.is_file() and not plain.is_file() else plain
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        description=INTRODUCTION, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
+    for name, source in SOURCES.items():
+        _add_source(commands, name, source.ABOUT)
+    _add_synthetic(commands)
+    _add_resample(commands)
+    _add_stats(commands)
+    return parser
+
+
+def _add_source(commands, name: str, about) -> None:
+    command = commands.add_parser(
+        name,
+        help=f"convert {about.title}",
+        description=f"Converts {about.title}. It needs {about.files}, from {about.where}.",
+    )
+    command.add_argument("--raw", type=Path, required=True, help="folder with the raw files")
+    command.add_argument(
+        "--output", type=_folder, default=Path("data") / name, help="default: %(default)s"
+    )
+    _add_sizes(command, about.train_size, about.test_size)
+    command.set_defaults(run=run_source)
+
+
+def _add_synthetic(commands) -> None:
+    text = "generate the built-in corpus"
+    command = commands.add_parser(
+        "synthetic", help=text, description="Generates labelled documents of made-up words."
+    )
+    command.add_argument(
+        "--output", type=_folder, default=Path("data/synthetic"), help="default: %(default)s"
+    )
+    defaults = SyntheticConfig()
+    for one in fields(SyntheticConfig):
+        default = getattr(defaults, one.name)
+        command.add_argument(
+            f"--{one.name.replace('_', '-')}",
+            type=type(default),
+            default=default,
+            help=f"{SYNTHETIC_HELP[one.name]} (default: %(default)s)",
+        )
+    command.set_defaults(run=run_synthetic)
+
+
+def _add_resample(commands) -> None:
+    command = commands.add_parser(
+        "resample",
+        help="reduce a data set to fewer labels, a size and an imbalance",
+        description="Reduces a data set to its most frequent labels, a size and a MeanIR, as the "
+        "paper's RCV1-T10-5, -10, -20 and -50.",
+    )
+    command.add_argument(
+        "--input", type=Path, required=True, help="folder with train.jsonl and test.jsonl"
+    )
+    command.add_argument("--output", type=_folder, required=True, help="folder to write to")
+    command.add_argument("--labels", type=_count, default=10, help="labels kept (default: 10)")
+    command.add_argument("--mean-ir", type=_ratio, required=True, help="MeanIR to train on")
+    command.add_argument(
+        "--test-mean-ir", type=_ratio, default=10.0, help="MeanIR to test on (default: 10)"
+    )
+    _add_sizes(command, 1200, 600)
+    command.set_defaults(run=run_resample)
+
+
+def _add_stats(commands) -> None:
+    command = commands.add_parser(
+        "stats",
+        help="describe files: labels, imbalance, correlation",
+        description="Prints documents, labels, cardinality, MeanIR (mean over labels of the "
+        "largest label's count divided by this label's), CorrAvg (how far one label implies "
+        "others) and the count of each label.",
+    )
+    command.add_argument("files", type=Path, nargs="+", help=".jsonl, .csv or .tsv, also .gz")
+    command.add_argument("--json", action="store_true", help="print JSON instead of a table")
+    for one in fields(CsvFormat):
+        command.add_argument(
+            f"--{one.name.replace('_', '-')}",
+            default=one.default,
+            help=f'CSV only (default: "{one.default}")',
+        )
+    command.set_defaults(run=run_stats)
+
+
+def _add_sizes(command: argparse.ArgumentParser, train: int, test: int) -> None:
+    sizes = (("--train-size", train), ("--test-size", test))
+    for option, size in sizes:
+        command.add_argument(
+            option, type=_count, default=size, help="documents (default: %(default)s, the paper's)"
+        )
+    command.add_argument("--seed", type=_seed, default=0, help="of the random draw (default: 0)")
+
+
+def _count(text: str) -> int:
+    if not text.isdecimal() or int(text) == 0:
+        raise argparse.ArgumentTypeError(f"expected a whole number above 0, found {text!r}")
+    return int(text)
+
+
+def _seed(text: str) -> int:
+    if not text.isdecimal():
+        raise argparse.ArgumentTypeError(f"expected a whole number >= 0, found {text!r}")
+    return int(text)
+
+
+def _ratio(text: str) -> float:
+    try:
+        value = float(text)
+    except ValueError:
+        value = math.nan
+    if not 1 <= value < math.inf:
+        raise argparse.ArgumentTypeError(f"expected a number >= 1, found {text!r}")
+    return value
+
+
+def _folder(text: str) -> Path:
+    path = Path(text)
+    for part in (path, *path.parents):
+        if part.exists() and not part.is_dir():
+            raise argparse.ArgumentTypeError(f"expected a folder, found a file: {part}")
+    return path

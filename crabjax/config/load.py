@@ -1,0 +1,164 @@
+"""Experiment settings: frozen dataclasses, read from YAML with errors that name the key.
+
+A file states only what differs from the defaults below. ``extends: other.yaml`` starts from
+another file; ``variants`` names several runs of one experiment, each by its own overrides;
+``preset: paper`` takes the paper's own settings for what the file does not state.
+"""
+
+import dataclasses
+import difflib
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from crabjax.config.build import ConfigError, build, merge, nest, parse_override
+from crabjax.config.schema import PAPER, Config
+
+CONFIG_FOLDER = Path(__file__).resolve().parents[2] / "configs"
+
+
+def load_config(name: str | Path, overrides: Iterable[str] = ()) -> Config:
+    """Reads one configuration.
+
+    Args:
+      name: a path, or a name looked up in ``configs/``.
+      overrides: ``section.key=value`` strings, applied last.
+
+    Raises:
+      ConfigError: naming the file, the key, what was found and what is allowed; also when the
+        file or the overrides describe several variants (see :func:`load_variants`).
+    """
+    variants = load_variants(name, overrides)
+    if len(variants) > 1:
+        raise ConfigError(f"{name}: expected one run, found the variants {', '.join(variants)}")
+    return next(iter(variants.values()))
+
+
+def load_variants(name: str | Path, overrides: Iterable[str] = ()) -> dict[str, Config]:
+    """Reads every variant of an experiment, by variant name.
+
+    Overrides hold for all variants, and ``strategy.name=a,b`` makes one variant of each name.
+    A file without variants gives one, named after its strategy.
+    """
+    path = find_config(name)
+    tree = _read_tree(path)
+    variants = _variants(tree.pop("variants", {"": {}}), path)
+    changes = dict(parse_override(Config, text, "--set") for text in overrides)
+    if "strategy.name" in changes:
+        variants = _named_strategies(changes.pop("strategy.name"), variants)
+    _build(tree, str(path))  # what is wrong in the file itself should be said of the file
+    configs = {}
+    for variant, own in variants.items():
+        merged = merge(tree, nest(own))
+        _build(merged, f"{path}: variants.{variant}")
+        config = _build(merge(merged, nest(changes)), "--set")
+        configs[variant or config.strategy.name] = config
+    return configs
+
+
+def _variants(tree: Any, path: Path) -> dict[str, dict[str, Any]]:
+    if not isinstance(tree, Mapping) or not tree:
+        raise ConfigError(f"{path}: variants: expected a mapping from name to overrides")
+    for variant, own in tree.items():
+        if not isinstance(own or {}, Mapping):
+            raise ConfigError(f"{path}: variants.{variant}: expected a mapping, found {own!r}")
+    return {str(variant): dict(own or {}) for variant, own in tree.items()}
+
+
+def _named_strategies(text: str, variants: dict[str, dict[str, Any]]) -> dict[str, dict[str, Any]]:
+    """Variants for ``strategy.name=a,b``: these strategies in place of the file's own.
+
+    A file whose variants differ in more than the strategy keeps them; one name holds for all, if
+    they have none of their own.
+    """
+    names = [one.strip() for one in text.split(",")]
+    if not all(names):
+        raise ConfigError(f"--set: strategy.name: expected names, found {text!r}")
+    if all(own.keys() <= {"strategy.name"} for own in variants.values()):
+        return {one: {"strategy.name": one} for one in names}
+    if any("strategy.name" in own for own in variants.values()):
+        raise ConfigError(
+            "--set: strategy.name: the variants of the file have strategies of their own; "
+            f"--only NAME chooses among {', '.join(variants)}"
+        )
+    if len(names) > 1:
+        raise ConfigError(
+            f"--set: strategy.name: expected one name, as the file has the variants "
+            f"{', '.join(variants)}; found {text!r}"
+        )
+    return {variant: own | {"strategy.name": names[0]} for variant, own in variants.items()}
+
+
+def _build(tree: Mapping[str, Any], source: str) -> Config:
+    if tree.get("devices") == "auto":
+        tree = {**tree, "devices": {}}
+    preset = PAPER if tree.get("preset") == "paper" else {}
+    try:
+        return build(Config, merge(preset, tree), source)
+    except ConfigError as error:
+        # What a dataclass checks by itself does not know where the value came from.
+        where = "" if str(error).startswith(source) else f"{source}: "
+        raise ConfigError(f"{where}{error}") from None
+
+
+def find_config(name: str | Path) -> Path:
+    """The file a configuration name stands for: as given, then in ``configs/``."""
+    for path in (Path(name), Path("configs") / name, CONFIG_FOLDER / name):
+        if path.is_file():
+            return path
+    known = sorted(p.relative_to(CONFIG_FOLDER).as_posix() for p in CONFIG_FOLDER.rglob("*.yaml"))
+    near = difflib.get_close_matches(str(name), known, n=1)
+    hint = f"did you mean {near[0]}?" if near else f"configs/ holds {', '.join(known)}"
+    raise ConfigError(f"{name}: no such configuration file, here or in configs/; {hint}")
+
+
+def to_dict(config: Any) -> dict[str, Any]:
+    """Plain lists and dicts, ready for YAML or JSON."""
+
+    def plain(value: Any) -> Any:
+        if isinstance(value, dict):
+            return {key: plain(item) for key, item in value.items()}
+        return list(value) if isinstance(value, tuple) else value
+
+    return plain(dataclasses.asdict(config))
+
+
+def to_yaml(config: Config) -> str:
+    """YAML text that :func:`load_config` reads back to an equal configuration."""
+    return yaml.safe_dump(to_dict(config), sort_keys=False)
+
+
+def from_overrides(overrides: Iterable[str]) -> Config:
+    """The defaults, changed by ``section.key=value`` strings."""
+    changes = dict(parse_override(Config, text, "--set") for text in overrides)
+    return _build(nest(changes), "--set")
+
+
+def from_dict(tree: Mapping[str, Any], source: str = "config") -> Config:
+    """Builds a configuration from nested dicts, with the checks of :func:`load_config`."""
+    return _build(tree, source)
+
+
+def _read_tree(path: Path, seen: tuple[Path, ...] = ()) -> dict[str, Any]:
+    if path.resolve() in seen:
+        raise ConfigError(f"{path}: extends itself")
+    try:
+        tree = yaml.safe_load(path.read_text(encoding="utf-8"))
+    except (yaml.YAMLError, UnicodeDecodeError) as error:
+        raise ConfigError(f"{path}: not valid YAML: {error}") from error
+    tree = {} if tree is None else tree
+    if not isinstance(tree, dict):
+        raise ConfigError(f"{path}: expected sections, found {tree!r}")
+    if (parent := tree.pop("extends", None)) is None:
+        return tree
+    beside = path.parent / str(parent)
+    try:
+        found = beside if beside.is_file() else find_config(str(parent))
+    except ConfigError as error:
+        raise ConfigError(f"{path}: extends: {error}") from error
+    base = _read_tree(found, (*seen, path.resolve()))
+    if "variants" in tree:
+        base.pop("variants", None)
+    return merge(base, tree)

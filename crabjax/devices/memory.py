@@ -1,0 +1,162 @@
+"""How much memory a compiled program will need, before it is compiled.
+
+The estimate follows the traced program equation by equation and adds up the arrays that are alive
+at the same time. What compilers fuse away counts nothing, and what a loop carries is updated in
+place.
+"""
+
+import logging
+import os
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any, TypeVar
+
+import jax
+import numpy as np
+from jax.extend.core import Literal
+
+from crabjax.devices.processes import array_of_first
+
+log = logging.getLogger(__name__)
+
+Result = TypeVar("Result")
+
+# Estimates were 0.7 to 1.2 times what XLA reports; other processes need room as well.
+MARGIN = 1.5
+
+# Computed where they are used, inside the program of the operation that uses them.
+_FUSED = frozenset(
+    """
+    abs add and broadcast_in_dim clamp concatenate convert_element_type copy div eq erf exp exp2
+    expand_dims floor ge gt integer_pow iota is_finite le log log1p logistic lt max min mul ne neg
+    not or pad pow random_unwrap random_wrap rem reshape rev rsqrt select_n shift_left
+    shift_right_logical sign slice split sqrt square squeeze stop_gradient sub tanh transpose xor
+    """.split()  # noqa: SIM905
+)
+
+
+def halve_until_it_fits(what: str, size: int, bytes_needed: Callable[[int], float]) -> int:
+    """The largest of ``size``, ``size / 2``, ``size / 4``, ... that a device has memory for.
+
+    Args:
+      what: is being sized, for the log.
+      size: to begin with; 1 is returned even if that does not fit.
+      bytes_needed: the estimate for a size.
+    """
+    # Processes that saw different limits would start programs of different shapes, and wait.
+    limit, wanted = float(array_of_first(np.array([device_bytes()]))[0]), size
+    while (needed := bytes_needed(size)) * MARGIN > limit and size > 1:
+        size = -(-size // 2)
+    log.log(
+        logging.INFO if size == wanted else logging.WARNING,
+        "%s: %d%s, about %.1f MB of the %.0f MB there are",
+        *(what, size, "" if size == wanted else f" instead of {wanted}"),
+        *(needed / 1e6, limit / 1e6),
+    )
+    return size
+
+
+def device_bytes() -> float:
+    """Memory of one device; CPU devices share what the machine has left."""
+    device = jax.local_devices()[0]
+    stats = device.memory_stats()
+    if stats and "bytes_limit" in stats:
+        return stats["bytes_limit"]
+    return _host_bytes() / jax.local_device_count()
+
+
+def program_bytes(program: jax.stages.Traced) -> int:
+    """Arguments, results and temporaries of a traced program, in bytes."""
+    jaxpr = program.jaxpr.jaxpr
+    given = sum(_bytes(variable) for variable in {*jaxpr.invars, *jaxpr.constvars})
+    return given + sum(_bytes(one) for one in jaxpr.outvars) + _temporary_bytes(jaxpr)
+
+
+def halve_once(what: str, size: int, call: Callable[[int], Result]) -> Result:
+    """Calls with ``size`` and, if a device runs out of memory, once more with half of it.
+
+    Processes could not agree on a second attempt, so with several of them there is none.
+    """
+    try:
+        return call(size)
+    except jax.errors.JaxRuntimeError as error:
+        if "RESOURCE_EXHAUSTED" not in str(error) or size == 1 or jax.process_count() > 1:
+            raise
+        smaller = -(-size // 2)
+        log.warning("%s: out of memory with %d; once more with %d", what, size, smaller)
+    # Not inside the except clause, which would keep the arrays of the first attempt alive.
+    return call(smaller)
+
+
+def _temporary_bytes(jaxpr: Any) -> int:
+    """The most memory alive at once besides the arguments and results."""
+    last_use, stored = _uses(jaxpr)
+    results = set(_variables(jaxpr.outvars))
+    alive: dict[Any, int] = {}
+    most = 0
+    for position, equation in enumerate(jaxpr.eqns):
+        inside = max((_temporary_bytes(inner) for inner in _inner(equation)), default=0)
+        for variable in equation.outvars:
+            if variable in last_use and variable in stored and variable not in results:
+                alive[variable] = _bytes(variable)
+        most = max(most, sum(alive.values()) + inside)
+        alive = {one: size for one, size in alive.items() if last_use[one] > position}
+    return most
+
+
+def _uses(jaxpr: Any) -> tuple[dict[Any, int], set[Any]]:
+    """The last equation that needs each variable, and the variables that get memory."""
+    last_use: dict[Any, int] = {}
+    stored = set()
+    for position, equation in enumerate(jaxpr.eqns):
+        name = equation.primitive.name
+        fused = name in _FUSED
+        for variable in _variables(equation.invars):
+            last_use[variable] = position
+            if not fused and not name.startswith("reduce_"):
+                stored.add(variable)
+        if not fused:
+            stored |= set(equation.outvars)
+    last_use |= dict.fromkeys(_variables(jaxpr.outvars), len(jaxpr.eqns))
+    # What a fused value is computed from must stay until the value is used.
+    for equation in reversed(jaxpr.eqns):
+        for result in equation.outvars:
+            if result in last_use and result not in stored:
+                for variable in _variables(equation.invars):
+                    last_use[variable] = max(last_use[variable], last_use[result])
+    return last_use, stored
+
+
+def _inner(equation: Any) -> Iterator[Any]:
+    """The programs inside a loop, a branch or a call."""
+    for value in equation.params.values():
+        for one in value if isinstance(value, list | tuple) else (value,):
+            one = getattr(one, "jaxpr", one)
+            if hasattr(one, "eqns"):
+                yield one
+
+
+def _variables(atoms: Any) -> list[Any]:
+    return [atom for atom in atoms if not isinstance(atom, Literal)]
+
+
+def _bytes(variable: Any) -> int:
+    aval = variable.aval
+    return int(np.prod(aval.shape)) * getattr(aval.dtype, "itemsize", 8)  # keys: two words
+
+
+def _host_bytes() -> float:
+    """Memory that can still be had, within the limit of a container."""
+    try:
+        lines = Path("/proc/meminfo").read_text(encoding="ascii").splitlines()
+        sizes = {line.split(":")[0]: float(line.split()[1]) * 1024 for line in lines}
+        available = sizes["MemAvailable"]
+    except (OSError, KeyError):
+        available = float(os.sysconf("SC_PHYS_PAGES")) * os.sysconf("SC_PAGE_SIZE")
+    group = Path("/sys/fs/cgroup")
+    try:
+        limit = float((group / "memory.max").read_text(encoding="ascii"))
+        limit -= float((group / "memory.current").read_text(encoding="ascii"))
+    except (OSError, ValueError):  # no container, or one without a limit: "max"
+        return available
+    return min(available, limit)

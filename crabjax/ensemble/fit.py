@@ -1,0 +1,211 @@
+"""Training of all members: what is asked for is checked, then shared out.
+
+On an accelerator, and on every device of a mesh, a group of members is one program under vmap, as
+large as the memory takes. On CPU its steps are too short to be shared out over cores, and it lasts
+as long as its slowest member; there every core trains one member after another instead, by the
+same program.
+"""
+
+import dataclasses
+import functools
+from concurrent.futures import ThreadPoolExecutor
+from operator import itemgetter
+from typing import Any, Literal, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax.sharding import Mesh
+
+from crabjax.config import EnsembleConfig
+from crabjax.devices.batches import LARGEST_BATCH, usable_cores
+from crabjax.devices.memory import halve_once, halve_until_it_fits, program_bytes
+from crabjax.devices.mesh import ENSEMBLE, current_mesh, fetch, place
+from crabjax.ensemble import on_mesh
+from crabjax.ensemble.checks import check_failures, check_fit, check_words
+from crabjax.ensemble.train import FitInfo, TrainingData, train
+from crabjax.models import Model, Params
+
+AT_ONCE = "ensemble.members_at_once"
+
+
+class MemberKeys(NamedTuple):
+    """Random keys of every member, seed-major: M = seeds x members.
+
+    Attributes:
+      init: keys [M] of the initial parameters.
+      train: keys [M] of batch order and dropout.
+    """
+
+    init: jax.Array
+    train: jax.Array
+
+
+@functools.partial(jax.jit, static_argnames=("members", "member_init"))
+def member_keys(
+    seed_keys: jax.Array, members: int, member_init: Literal["same", "independent"]
+) -> MemberKeys:
+    """Keys for ``members`` members of every seed.
+
+    Args:
+      seed_keys: keys [S].
+      members: E; the keys of a member do not depend on it.
+      member_init: whether the members of a seed start from the same parameters.
+    """
+
+    def of_seed(seed_key: jax.Array) -> MemberKeys:
+        init, train = jax.random.split(seed_key)
+        member = jnp.arange(members)
+        start = jnp.zeros_like(member) if member_init == "same" else member
+        fold = jax.vmap(jax.random.fold_in, in_axes=(None, 0))
+        return MemberKeys(fold(init, start), fold(train, member))
+
+    return jax.tree.map(lambda keys: keys.reshape(-1), jax.vmap(of_seed)(seed_keys))
+
+
+def fit_ensemble(
+    model: Model,
+    config: EnsembleConfig,
+    keys: MemberKeys,
+    inputs: Any,
+    labels: Any,
+    train_rows: Any,
+    train_counts: Any,
+    validation_rows: Any,
+) -> tuple[Params, FitInfo]:
+    """Trains every member from scratch and keeps the parameters of its best epoch.
+
+    One program is compiled per set of shapes. The live part of ``train_rows`` may grow from call
+    to call: its width is a capacity, and costs memory, not time.
+
+    Args:
+      model: the classifier.
+      config: batches, epochs, patience, optimiser.
+      keys: keys of the M members.
+      inputs: documents [N, ...], token ids or features.
+      labels: bool [N, K].
+      train_rows: int32 [M, C], rows of ``inputs`` each member trains on.
+      train_counts: int32 [M], how many of them, from the left, are live.
+      validation_rows: int32 [M, V], rows the epochs are compared on.
+
+    Returns:
+      Parameters with a leading axis M, on the device (of several devices, on the host unless
+      the members fill them evenly), and a :class:`FitInfo` on the host.
+
+    Raises:
+      EnsembleError: the loss of all members became non-finite, or that of one did before its
+        first epoch was complete. A member that fails later keeps its best epoch so far.
+    """
+    check_fit(keys, inputs, labels, train_rows, train_counts, validation_rows)
+    if model.table is not None:
+        one = jax.ShapeDtypeStruct((), keys.init.dtype)
+        check_words(model, jax.eval_shape(model.init, one), inputs)
+    rows = tuple(np.asarray(a, np.int32) for a in (train_rows, train_counts, validation_rows))
+    labels = np.asarray(labels, np.float32)
+    params, info = _fit_members(model, config, keys, np.asarray(inputs), labels, rows)
+    check_failures(info, config)
+    return params, info
+
+
+def _fit_members(
+    model: Model, config: EnsembleConfig, keys: Any, inputs: Any, labels: Any, rows: Any
+) -> tuple[Params, FitInfo]:
+    """Trains the M members of checked arguments; see :func:`fit_ensemble`.
+
+    Args:
+      model: the classifier.
+      config: of the training.
+      keys: ``MemberKeys`` [M].
+      inputs: [N, ...].
+      labels: float32 [N, K].
+      rows: training rows, their counts and validation rows, int32 [M, ...] each.
+    """
+    mesh, members = current_mesh(), len(rows[0])
+    # The same program for groups of any run.
+    program = dataclasses.replace(
+        config, members_at_once=None, predict_batch=config.predict_batch or LARGEST_BATCH
+    )
+    most = members if mesh is None else -(-members // mesh.shape[ENSEMBLE])
+    if one_a_core(mesh):
+        most = min(most, usable_cores())
+    if config.members_at_once is not None:
+        at_once = min(config.members_at_once, most)
+    else:
+        shapes = tuple(jax.ShapeDtypeStruct(np.shape(a), a.dtype) for a in (inputs, labels, *rows))
+        at_once = _plan(model, program, mesh, most, keys.train.dtype, shapes)
+    shared = tuple(jax.device_put(a) if mesh is None else place(mesh, a) for a in (inputs, labels))
+    fit = functools.partial(_fit, model, program, mesh, shared, (keys, *rows))
+    return halve_once(AT_ONCE, at_once, fit)
+
+
+def one_a_core(mesh: Mesh | None) -> bool:
+    """Whether members trained at once are each in a program of their own."""
+    return mesh is None and jax.default_backend() == "cpu"
+
+
+def _fit(model, config, mesh, shared, own, at_once: int) -> tuple[Params, FitInfo]:
+    members = len(own[1])
+    workers, group = (at_once, 1) if one_a_core(mesh) else (1, at_once)
+    if mesh is not None:
+        group *= mesh.shape[ENSEMBLE]
+
+    def fit_group(start: int):
+        # The last group repeats its last member, so that every group has the same shape.
+        chosen = np.minimum(np.arange(start, start + group), members - 1)
+        keys, *rows = _of_members(own, chosen)
+        if mesh is None:
+            found = _fit_group(model, config, *shared, keys, *rows)
+        else:
+            found = on_mesh.fit_members(mesh, model, config, *shared, keys, *rows)
+        return jax.block_until_ready(found)
+
+    with ThreadPoolExecutor(workers) as pool:
+        parts = list(pool.map(fit_group, range(0, members, group)))
+    params, info = jax.tree.map(lambda *leaves: _join(leaves, members, mesh), *parts)
+    return params, FitInfo(*(fetch(leaf) for leaf in info))
+
+
+# Operation by operation there would be a dozen programs to compile, or read, before the first fit.
+@jax.jit
+def _of_members(own, chosen):
+    return jax.tree.map(itemgetter(chosen), own)
+
+
+def _fit_group(model, config, inputs, labels, keys, *rows) -> tuple[Params, FitInfo]:
+    # Outside the compiled program: pretrained weights would become constants inside it.
+    params = jax.vmap(model.init)(keys.init)
+    return train(model, config, params, TrainingData(inputs, labels, keys.train, *rows))
+
+
+def _join(leaves, members: int, mesh: Mesh | None):
+    """The members of all groups; from a mesh, on the host unless they fill its devices evenly."""
+    if len(leaves) == 1 and len(leaves[0]) == members:
+        return leaves[0]
+    if mesh is None:
+        return jnp.concatenate(leaves)[:members]
+    return np.concatenate([fetch(leaf) for leaf in leaves])[:members]
+
+
+@functools.cache
+def _plan(model, config, mesh, most: int, key, shapes) -> int:
+    """Members that a device can train at once; decided, and said, once for the same shapes."""
+    documents = sum(one.size * one.dtype.itemsize for one in shapes[:2])
+    needed_by = functools.partial(_fit_bytes, model, config, key, shapes)
+
+    def needed(at_once: int) -> float:
+        if not one_a_core(mesh):
+            return needed_by(at_once)
+        # All cores read the same documents.
+        return documents + at_once * (needed_by(1) - documents)
+
+    return halve_until_it_fits("members trained at once", most, needed)
+
+
+def _fit_bytes(model, config, key, shapes, members: int) -> int:
+    inputs, labels, *rows = shapes
+    keys: Any = jax.ShapeDtypeStruct((members,), key)
+    params = jax.eval_shape(jax.vmap(model.init), keys)
+    own: list[Any] = [jax.ShapeDtypeStruct((members, *one.shape[1:]), one.dtype) for one in rows]
+    return program_bytes(
+        train.trace(model, config, params, TrainingData(inputs, labels, keys, *own))
+    )

@@ -1,0 +1,1 @@
+"""Active learning, simulated: labels are known, and revealed as they are asked for."""

@@ -1,0 +1,101 @@
+"""A data set made ready for a run: arrays, and which documents each seed may query."""
+
+import math
+from typing import NamedTuple
+
+import numpy as np
+
+from crabjax.config import Config
+from crabjax.data.load import Dataset
+from crabjax.inputs import classifier, fingerprint, load_dataset, model_inputs
+from crabjax.keys import draw_up_to, host_generator, run_key
+from crabjax.models import Model
+
+
+class ProblemError(ValueError):
+    """A schedule that the data cannot meet."""
+
+
+class Problem(NamedTuple):
+    """What stays the same over all rounds. N training documents come before V of validation."""
+
+    model: Model
+    label_names: tuple[str, ...]
+    inputs: np.ndarray  # [N, ...], or [N + V, ...] with a validation file
+    labels: np.ndarray  # bool, as long as inputs
+    test_inputs: np.ndarray
+    test_labels: np.ndarray  # bool [X, K]
+    poolable: np.ndarray  # bool [S, N]; false for documents held out for validation
+    validation_rows: np.ndarray  # int32 [S, V], rows of inputs
+    initial: np.ndarray  # bool [S, N], the first labelled set
+    rounds: int  # queries until the schedule or the pool ends
+    fingerprint: str  # of the data's content
+
+    @property
+    def documents(self) -> int:
+        """N, the number of training documents."""
+        return self.poolable.shape[1]
+
+
+def prepare(config: Config) -> Problem:
+    """Loads the data of a config and draws, by seed, the held-out and the first labelled set.
+
+    Raises:
+      ProblemError: when the data are too few for the schedule.
+    """
+    data = load_dataset(config)
+    parts = [data.train] + ([data.validation] if data.validation is not None else [])
+    tokens = np.concatenate([part.tokens for part in parts])
+    labels = np.concatenate([part.labels for part in parts])
+    poolable, validation_rows = _hold_out(data, config)
+    initial, rounds = _first_labelled(poolable, config)
+    inputs = model_inputs(config, tokens)
+    return Problem(
+        model=classifier(config, inputs, data.vocabulary_size, labels.shape[1]),
+        label_names=data.label_names,
+        inputs=inputs,
+        labels=labels,
+        test_inputs=model_inputs(config, data.test.tokens),
+        test_labels=data.test.labels,
+        poolable=poolable,
+        validation_rows=validation_rows,
+        initial=initial,
+        rounds=rounds,
+        fingerprint=fingerprint(tokens, labels, data.test.tokens, data.test.labels),
+    )
+
+
+def _hold_out(data: Dataset, config: Config) -> tuple[np.ndarray, np.ndarray]:
+    documents, seeds = len(data.train.tokens), config.loop.seeds
+    poolable = np.ones((len(seeds), documents), bool)  # [S, N]
+    if data.validation is not None:
+        rows = np.arange(documents, documents + len(data.validation.tokens), dtype=np.int32)
+        return poolable, np.tile(rows, (len(seeds), 1))
+    size = config.data.validation_size
+    if size >= documents:
+        raise ProblemError(
+            f"data.validation_size: expected fewer than the {documents} training documents, "
+            f"found {size}"
+        )
+    rows = np.stack([_draw(seed, "validation", documents, size) for seed in seeds])  # [S, V]
+    np.put_along_axis(poolable, rows, False, axis=1)
+    return poolable, rows.astype(np.int32)
+
+
+def _first_labelled(poolable: np.ndarray, config: Config) -> tuple[np.ndarray, int]:
+    loop, available = config.loop, int(poolable[0].sum())
+    if loop.initial_size > available:
+        raise ProblemError(
+            f"loop.initial_size: expected at most the {available} documents of the pool, "
+            f"found {loop.initial_size}"
+        )
+    initial = np.zeros_like(poolable)
+    for row, seed in enumerate(loop.seeds):
+        pool = np.flatnonzero(poolable[row])
+        initial[row, pool[_draw(seed, "initial", available, loop.initial_size)]] = True
+    until_empty = math.ceil((available - loop.initial_size) / loop.query_size)
+    return initial, min(loop.rounds, until_empty)
+
+
+def _draw(seed: int, purpose: str, documents: int, count: int) -> np.ndarray:
+    return np.sort(draw_up_to(host_generator(run_key(seed, purpose)), np.arange(documents), count))

@@ -1,0 +1,230 @@
+"""The folder of one run: what was asked for, what came out, and where to go on."""
+
+import fcntl
+import hashlib
+import json
+import logging
+import platform
+import shutil
+import signal
+import sys
+import threading
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from importlib import metadata
+from pathlib import Path
+from typing import Any
+
+import jax
+import numpy as np
+
+from crabjax.config import Config, ConfigError, to_dict, to_yaml
+from crabjax.devices.processes import array_of_first, check_agreement, on_first
+from crabjax.experiments.checkpoint import Checkpoints, Saved
+from crabjax.files import write_text
+from crabjax.report.records import Record, summarise, write_records
+
+log = logging.getLogger(__name__)
+
+RUN, CONFIG, RECORDS = "run.json", "config.yaml", "records.jsonl"
+SUMMARY, LOG, CHECKPOINTS = "summary.json", "log.txt", "checkpoints"
+FILES = (RUN, CONFIG, RECORDS, SUMMARY, LOG)
+PACKAGES = ("crabjax", "jax", "jaxlib", "flax", "optax", "orbax-checkpoint", "scikit-learn")
+
+
+class RunFolderError(RuntimeError):
+    """A folder that another run is using, or that holds what no run wrote."""
+
+
+class RunFolder:
+    """Opens a folder for a run of ``config``; use as a context manager.
+
+    A folder that holds a run of the same config is continued. Any other run in it is an error
+    that names the differences, unless ``fresh`` asks to begin again. Of several processes only
+    the first touches files; the others learn from it what it found.
+    """
+
+    def __init__(self, path: Path, config: Config, fresh: bool = False):
+        self.path, self._config, self._fresh = path, config, fresh
+
+    def __enter__(self) -> "RunFolder":
+        self._open = ExitStack()
+        check_agreement("config", _digest(_comparable(to_dict(self._config))))
+        on_first(self._open_files)
+        return self
+
+    def __exit__(self, kind: Any, error: Any, trace: Any) -> None:
+        if error is not None:
+            # For the file only: on the terminal the caller says it in one line.
+            log.info("stopped", exc_info=(kind, error, trace))
+        self._open.close()
+
+    def check_data(self, fingerprint: str) -> None:
+        """Raises ConfigError if an earlier part of this run saw other documents or labels."""
+        check_agreement("data", fingerprint)
+        on_first(lambda: self._note_data(fingerprint))
+
+    def restore(self, like: dict[str, np.ndarray]) -> Saved | None:
+        """The last saved round, or None; the result files are put back to that round."""
+        arrays = dict(like)
+
+        def restore_files() -> list[Any] | None:
+            saved = self._checkpoints.restore(like)
+            if saved is None:
+                return None
+            log.info("going on after round %d", saved.round)
+            self._write_results(saved.records)
+            arrays.update(saved.arrays)
+            return [saved.round, saved.records]
+
+        found = on_first(restore_files)
+        if found is None:
+            return None
+        shared = {name: array_of_first(arrays[name]) for name in sorted(like)}
+        return Saved(found[0], shared, found[1])
+
+    def save(self, saved: Saved) -> None:
+        """Saves a round: the checkpoint first, since the other files follow from it."""
+
+        def save_files() -> None:
+            with _uninterrupted():
+                self._checkpoints.save(saved)
+                self._write_results(saved.records)
+
+        on_first(save_files)
+
+    def _open_files(self) -> None:
+        with ExitStack() as stack:
+            stack.enter_context(self._locked())
+            self._run = self._claim()
+            stack.enter_context(_logged(self.path / LOG))
+            keep = self._config.output.keep_checkpoints
+            self._checkpoints = stack.enter_context(Checkpoints(self.path / CHECKPOINTS, keep))
+            self._open = stack.pop_all()
+        if self._run["versions"] != _versions():
+            log.warning("%s: begun with other versions: %s", self.path, self._run["versions"])
+
+    def _note_data(self, fingerprint: str) -> None:
+        known = self._run.setdefault("data", fingerprint)
+        if known != fingerprint:
+            raise ConfigError(
+                f"{self.path}: holds a run on other data: the files have changed since it began; "
+                "choose another --output, or --fresh to delete that run and begin again"
+            )
+        write_text(self.path / RUN, json.dumps(self._run, indent=1))
+
+    def _write_results(self, records: list[Record]) -> None:
+        write_records(self.path / RECORDS, records)
+        write_text(self.path / SUMMARY, json.dumps(summarise(records), indent=1))
+
+    @contextmanager
+    def _locked(self) -> Iterator[None]:
+        self.path.mkdir(parents=True, exist_ok=True)
+        with (self.path / ".lock").open("w") as lock:
+            try:
+                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError as error:
+                raise RunFolderError(f"{self.path}: another run is writing here") from error
+            yield
+
+    def _claim(self) -> dict[str, Any]:
+        """What run.json says, written first of all files: it marks the folder as a run's."""
+        if (self.path / RUN).is_file() and not self._fresh:
+            run = json.loads((self.path / RUN).read_text(encoding="utf-8"))
+            wanted = _comparable(to_dict(self._config))
+            if differences := _differences(_comparable(run["config"]), wanted):
+                raise ConfigError(
+                    f"{self.path}: holds a run of another config:\n  "
+                    + "\n  ".join(differences)
+                    + "\nchoose another --output, or --fresh to delete that run and begin again"
+                )
+            return run
+        present = [name for name in (*FILES, CHECKPOINTS) if (self.path / name).exists()]
+        if present and not self._fresh:
+            raise RunFolderError(
+                f"{self.path}: holds {', '.join(present)}, which no run wrote; "
+                "choose another --output, or --fresh to delete them"
+            )
+        for name in FILES:
+            (self.path / name).unlink(missing_ok=True)
+        shutil.rmtree(self.path / CHECKPOINTS, ignore_errors=True)
+        run = _description(self._config)
+        write_text(self.path / RUN, json.dumps(run, indent=1))
+        write_text(self.path / CONFIG, to_yaml(self._config))
+        return run
+
+
+@contextmanager
+def _logged(path: Path) -> Iterator[None]:
+    """Sends what the package logs to a file, and warnings to the terminal as well."""
+    logger, terminal = logging.getLogger("crabjax"), logging.StreamHandler()
+    terminal.setLevel(logging.WARNING)
+    file = logging.FileHandler(path, encoding="utf-8")
+    file.setFormatter(logging.Formatter("%(asctime)s %(levelname)s %(message)s"))
+    before = logger.level, logger.propagate
+    logger.setLevel(logging.INFO)
+    logger.propagate = False  # a library's root handler would print the table twice
+    logger.handlers += [file, terminal]
+    try:
+        yield
+    finally:
+        logger.level, logger.propagate = before
+        logger.handlers = [one for one in logger.handlers if one not in (file, terminal)]
+        file.close()
+
+
+def _description(config: Config) -> dict[str, Any]:
+    devices = jax.devices()
+    return {
+        "config": to_dict(config),
+        "versions": _versions(),
+        "device": {"kind": devices[0].device_kind, "count": len(devices)},
+        "machine": f"{platform.system()} {platform.machine()}",
+        "command": sys.argv,
+    }
+
+
+def _digest(tree: dict[str, Any]) -> str:
+    return hashlib.sha256(json.dumps(tree, sort_keys=True).encode()).hexdigest()
+
+
+def _versions() -> dict[str, str]:
+    return {"python": platform.python_version()} | {one: metadata.version(one) for one in PACKAGES}
+
+
+def _comparable(tree: dict[str, Any], prefix: str = "") -> dict[str, Any]:
+    """Dotted keys of everything that can change a record; files and devices cannot."""
+    flat: dict[str, Any] = {}
+    for name, value in tree.items():
+        key = prefix + name
+        if key in ("devices", "output", "data.cache"):
+            continue
+        if isinstance(value, dict):
+            flat |= _comparable(value, f"{key}.")
+        else:
+            flat[key] = value
+    return flat
+
+
+def _differences(found: dict[str, Any], wanted: dict[str, Any]) -> list[str]:
+    return [
+        f"{key}: {found.get(key, 'absent')} there, {wanted.get(key, 'absent')} asked for"
+        for key in dict.fromkeys([*wanted, *found])
+        if found.get(key, ...) != wanted.get(key, ...)
+    ]
+
+
+@contextmanager
+def _uninterrupted() -> Iterator[None]:
+    """Holds Ctrl-C back until the block is done."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    pending = []
+    before = signal.signal(signal.SIGINT, lambda *_: pending.append(True))
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, before)
+    if pending:
+        raise KeyboardInterrupt

@@ -1,0 +1,121 @@
+"""The one place where data and models meet: from texts or tokens to what a classifier takes."""
+
+import hashlib
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import numpy as np
+
+from crabjax.cache import load_arrays, save_arrays, settings_hash
+from crabjax.config import Config
+from crabjax.data.corpus import Corpus
+from crabjax.data.encode import (
+    WORDS,
+    Tokenizer,
+    build_vocabulary,
+    encode,
+    load_pretrained_tokenizer,
+)
+from crabjax.data.load import Dataset, load_data
+from crabjax.models import Model, build_model
+from crabjax.models.embed import encode_documents
+from crabjax.models.pretrained import read_architecture
+from crabjax.models.pretrained_files import find_pretrained, resolve_pretrained
+
+_WIDTH_STEP = 16  # token columns come in multiples: fewer shapes, fewer compilations
+
+
+class EncodedTexts(NamedTuple):
+    """Texts as arrays, and the classifier that takes them."""
+
+    tokenizer: Tokenizer
+    inputs: np.ndarray  # [N, ...]
+    model: Model
+
+
+def load_dataset(config: Config) -> Dataset:
+    """The data set of a config, in the tokens its classifier needs.
+
+    Raises:
+      PretrainedNotFoundError: for a Hugging Face tokenizer that is not to be had.
+    """
+    name = _tokenizer_name(config)
+    return load_data(config.data, None if name == WORDS else resolve_pretrained(name))
+
+
+def model_inputs(config: Config, tokens: np.ndarray) -> np.ndarray:
+    """What the classifier takes: the tokens, or the frozen encoder's vectors of them [N, D].
+
+    Vectors are kept on disk; the same documents are never encoded twice.
+    """
+    if config.model.name != "frozen":
+        return tokens
+    model = config.model
+    key = settings_hash([fingerprint(tokens), model.pretrained, model.precision])
+    if config.data.cache and (stored := load_arrays(key)) is not None:
+        return stored[0]["vectors"]
+    vectors = encode_documents(model.pretrained, tokens, precision=model.precision)
+    if config.data.cache:
+        save_arrays(key, {"vectors": vectors}, {"pretrained": model.pretrained})
+    return vectors
+
+
+def classifier(config: Config, inputs: np.ndarray, vocabulary_size: int, labels: int) -> Model:
+    """The model of a config for inputs [N, ...] made by :func:`model_inputs`."""
+    width = inputs.shape[1] if config.model.name == "frozen" else vocabulary_size
+    return build_model(config.model, width, labels)
+
+
+def check_encoder(config: Config) -> None:
+    """Raises if a config names an encoder that cannot be had or used; fetches no weights.
+
+    Raises:
+      PretrainedNotFoundError: if it is neither on this machine nor on the hub.
+      PretrainedError: if it is of a kind that is not implemented.
+    """
+    if (name := _tokenizer_name(config)) != WORDS:
+        find_pretrained(name)
+    if config.model.name in ("distilbert", "frozen"):
+        read_architecture(find_pretrained(config.model.pretrained))
+
+
+def encode_texts(config: Config, texts: Sequence[str], labels: int) -> EncodedTexts:
+    """At least one text, for a classifier of ``labels`` labels whose words are those of all."""
+    tokenizer = _text_tokenizer(config, texts)
+    inputs = text_inputs(config, tokenizer, texts)
+    return EncodedTexts(tokenizer, inputs, classifier(config, inputs, tokenizer.size, labels))
+
+
+def text_inputs(config: Config, tokenizer: Tokenizer, texts: Sequence[str]) -> np.ndarray:
+    """Token ids int32 [N, T] of at least one text, or its encoder's vectors float32 [N, D]."""
+    encoded = encode(_corpus(texts), tokenizer, (), config.data.max_tokens)
+    longest = int(encoded.lengths.max())
+    width = min(-(-longest // _WIDTH_STEP) * _WIDTH_STEP, config.data.max_tokens)
+    return model_inputs(config, np.ascontiguousarray(encoded.tokens[:, :width]))
+
+
+def fingerprint(*arrays: np.ndarray) -> str:
+    """A short hash of the content of arrays."""
+    digest = hashlib.sha256()
+    for array in arrays:
+        digest.update(f"{array.dtype}{array.shape}".encode())
+        digest.update(np.ascontiguousarray(array).tobytes())
+    return digest.hexdigest()[:16]
+
+
+def _tokenizer_name(config: Config) -> str:
+    """The tokenizer a config names, or the one its classifier needs."""
+    pretrained = config.model.name in ("distilbert", "frozen")
+    return config.data.tokenizer or (config.model.pretrained if pretrained else WORDS)
+
+
+def _text_tokenizer(config: Config, texts: Sequence[str]) -> Tokenizer:
+    """The words of all texts, or the tokenizer of the pretrained encoder a config names."""
+    name = _tokenizer_name(config)
+    if name == WORDS:
+        return build_vocabulary(_corpus(texts), config.data.min_count)
+    return load_pretrained_tokenizer(resolve_pretrained(name), name)
+
+
+def _corpus(texts: Sequence[str]) -> Corpus:
+    return Corpus(list(texts), [()] * len(texts), tokenised=False, split="texts")

@@ -1,0 +1,289 @@
+"""Active learning on people's own texts: fit, ask, tell."""
+
+import dataclasses
+import hashlib
+import json
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import jax
+import numpy as np
+from scipy.special import expit
+
+from crabjax.config import Config, from_dict, to_dict
+from crabjax.ensemble import fit_ensemble, member_keys, predict_features, predict_logits
+from crabjax.inputs import EncodedTexts, encode_texts, text_inputs
+from crabjax.keys import host_generator, run_key
+from crabjax.labelling.answers import LabelError, check_label_names, parse_answers
+from crabjax.labelling.held_out import member_rows
+from crabjax.labelling.labelled_texts import LabelledTexts, check_texts
+from crabjax.labelling.learning_curve import LearningCurve, learning_curve
+from crabjax.labelling.saved_learner import (
+    VERSION,
+    SavedLearner,
+    SavedLearnerError,
+    read_saved,
+    write_saved,
+)
+from crabjax.labelling.suggestion import Suggestion, cover, query
+from crabjax.metrics import evaluate
+from crabjax.models import Params
+from crabjax.strategies import EmptyPoolError, Pool, get_strategy
+
+FEWEST_LABELLED = 10  # with fewer, an ensemble's opinion is worth less than a spread-out query
+
+
+class NotFittedError(ValueError):
+    """Too few labels for what was asked."""
+
+
+class Learner:
+    """Learns labels of texts, and says which text to label next.
+
+    A text is a document: texts that are equal count once, and a later answer for one replaces
+    the earlier. All results follow from the configuration (its first seed), the texts in the
+    order they came, and the answers. The ensemble is trained when first needed after an answer;
+    words count as known if any text given to ``fit``, ``ask`` or ``tell`` has them.
+
+    Up to 600 labelled documents, epochs are compared on the training documents themselves; beyond,
+    each member sets more and more aside to choose its epoch by, from 800 on another eighth.
+
+    Args:
+      config: ``data`` (tokens), ``model``, ``ensemble`` and ``strategy`` are used; of ``loop`` the
+        first seed, and the schedule by which hard-to-learn documents become fewer.
+      label_names: the K labels.
+    """
+
+    def __init__(self, config: Config, label_names: Sequence[str]):
+        self.config = config
+        self.label_names = check_label_names(label_names)
+        get_strategy(config.strategy.name)  # an unknown name is an error now, not after labelling
+        self._known = LabelledTexts(self.label_names)
+        self._forget()
+
+    @property
+    def labelled(self) -> int:
+        """The number of documents with labels, skipped ones not counted."""
+        return len(self._known.labelled_rows())
+
+    def fit(self, texts: Sequence[str], labels: Any) -> "Learner":
+        """Starts again from these answers; see :meth:`tell`."""
+        texts = check_texts(texts)
+        parse_answers(labels, self.label_names, len(texts))  # before anything is forgotten
+        self._known = LabelledTexts(self.label_names)
+        self._forget()
+        return self.tell(texts, labels)
+
+    def tell(self, texts: Sequence[str], labels: Any) -> "Learner":
+        """Adds answers.
+
+        Args:
+          texts: n documents.
+          labels: a binary matrix [n, K], or for each document a list of label names (which may be
+            empty), "skipped" (never ask again) or None (no answer yet).
+
+        Raises:
+          LabelError: naming the first document whose labels cannot be used; nothing is added.
+        """
+        texts = check_texts(texts)
+        answers = parse_answers(labels, self.label_names, len(texts))
+        self._see(texts)
+        if self._known.answer(texts, answers):
+            self._params = self._logits = None
+        return self
+
+    def ask(self, pool_texts: Sequence[str], n: int) -> Suggestion:
+        """The ``n`` documents of the pool to label next, fewer if fewer have no answer.
+
+        Documents that were answered or skipped may stay in the pool; they are passed over. With
+        fewer than ten labelled documents, or none that carries a label, the suggestion is a
+        cold start: documents that cover the pool.
+
+        Raises:
+          EmptyPoolError: if every document of the pool has an answer.
+        """
+        texts = check_texts(pool_texts)
+        if n < 1:
+            raise ValueError(f"n: expected at least 1, found {n}")
+        self._see(texts)
+        places: dict[int, int] = {}  # row -> first position in the pool
+        for position, row in enumerate(self._known.rows(texts) or []):
+            places.setdefault(row, position)
+        unlabelled = np.array(sorted(places.keys() - self._known.answered), np.int64)
+        if len(unlabelled) == 0:
+            raise EmptyPoolError(f"ask: all {len(texts)} documents of the pool have an answer")
+        key, strategy = self._key("query"), self.config.strategy
+        if self._is_cold():
+            rows, scores, sources = cover(key, self._documents().inputs, unlabelled, n)
+            probabilities = np.full((len(rows), len(self.label_names)), np.nan, np.float32)
+        else:
+            rows, scores, sources = query(key, self._pool(unlabelled), n, strategy)
+            probabilities = expit(self._seen_logits()[:, rows]).mean(axis=0)
+        indices = np.array([places[row] for row in rows.tolist()], np.int64)
+        return Suggestion(indices, scores, probabilities, sources)
+
+    def predict_proba(self, texts: Sequence[str]) -> np.ndarray:
+        """The ensemble's mean probability of every label, float32 [n, K].
+
+        Raises:
+          NotFittedError: if no labelled document carries any label.
+        """
+        texts = check_texts(texts)
+        if not texts:
+            return np.zeros((0, len(self.label_names)), np.float32)
+        if (rows := self._known.rows(texts)) is not None:
+            return expit(self._seen_logits()[:, rows]).mean(axis=0)
+        params, documents = self._ensemble(), self._documents()
+        # Not kept on disk: these documents may never come again.
+        data = dataclasses.replace(self.config.data, cache=False)
+        config = dataclasses.replace(self.config, data=data)
+        inputs = text_inputs(config, documents.tokenizer, texts)
+        batch = self.config.ensemble.predict_batch
+        return expit(predict_logits(documents.model, params, inputs, batch)).mean(axis=0)
+
+    def evaluate(self, texts: Sequence[str], labels: Any) -> dict[str, float]:
+        """Scores predictions: micro- and macro-F1, precision, recall, mean average precision.
+
+        Documents without labels are left out.
+        """
+        texts = check_texts(texts)
+        answers = parse_answers(labels, self.label_names, len(texts))
+        known = [(t, a) for t, a in zip(texts, answers) if isinstance(a, np.ndarray)]
+        if not known:
+            raise LabelError("evaluate: expected at least one document with labels, found none")
+        probabilities = self.predict_proba([text for text, _ in known])
+        truth = np.stack([answer for _, answer in known])
+        scores = evaluate(probabilities[None], truth)  # type: ignore[arg-type]
+        return {name: float(value[0]) for name, value in scores._asdict().items()}
+
+    def learning_curve(self) -> LearningCurve:
+        """Estimated scores by the number of answers, from cross-validation on the answers.
+
+        Answered documents are not a random sample: a strategy picks difficult ones, so the rest
+        of the pool is often easier than they are.
+
+        Raises:
+          NotFittedError: with fewer than ten labelled documents, or none that carries a label.
+        """
+        if self._is_cold():
+            raise NotFittedError(
+                f"learning_curve: expected at least {FEWEST_LABELLED} labelled documents, some "
+                f"with a label, found {self.labelled}"
+            )
+        documents, known = self._documents(), self._known
+        return learning_curve(
+            documents.model,
+            self.config.ensemble,
+            self._key("folds"),
+            documents.inputs,
+            known.labels(),
+            known.labelled_rows(),
+        )
+
+    def fingerprint(self) -> str:
+        """A hash of all that decides the results: version, configuration, texts and answers."""
+        decides = self._state() | {"version": VERSION}
+        return hashlib.sha256(json.dumps(decides, sort_keys=True).encode()).hexdigest()
+
+    def save(self, folder: str | Path) -> None:
+        """Writes texts, answers and, where trained, parameters; a learner there is replaced."""
+        write_saved(Path(folder), SavedLearner(self._state(), self._params))
+
+    @classmethod
+    def load(cls, folder: str | Path) -> "Learner":
+        """Reads a saved learner, also one that another version trained.
+
+        Raises:
+          SavedLearnerError: if there is none, it is damaged or of a form that is not known.
+        """
+        state, params, _ = read_saved(Path(folder))
+        try:
+            learner = cls(from_dict(state["config"], "config"), state["label_names"])
+            learner._known = LabelledTexts.from_dict(state)
+        except (KeyError, TypeError, ValueError, AttributeError) as error:
+            reason = f"{error} is missing" if isinstance(error, KeyError) else error
+            raise SavedLearnerError(
+                f"{folder}: damaged, or of another version: {reason}"
+            ) from error
+        learner._params = params
+        return learner
+
+    def restore(self, folder: str | Path) -> bool:
+        """Takes over the parameters of a saved learner with the same texts and answers.
+
+        Returns:
+          Whether it had the same configuration, texts and answers; else nothing changes.
+
+        Raises:
+          SavedLearnerError: if there is none, it is damaged, or another version trained it,
+            which may have come to other parameters.
+        """
+        state, params, version = read_saved(Path(folder))
+        if version != VERSION:
+            raise SavedLearnerError(f"{folder}: of crabjax {version}, this is {VERSION}")
+        if same := state == self._state():
+            self._params, self._logits = params, None
+        return same
+
+    def _state(self) -> dict[str, Any]:
+        return {"config": to_dict(self.config)} | self._known.to_dict()
+
+    def _forget(self) -> None:
+        """Drops all that follows from texts and answers; it is made again when needed."""
+        self._encoded: EncodedTexts | None = None
+        self._params: Params | None = None
+        self._logits: np.ndarray | None = None
+
+    def _see(self, texts: Sequence[str]) -> None:
+        if self._known.see(texts):
+            self._forget()
+
+    def _is_cold(self) -> bool:
+        return self.labelled < FEWEST_LABELLED or not self._known.labels().any()
+
+    def _key(self, purpose: str) -> jax.Array:
+        return run_key(self.config.loop.seeds[0], purpose, len(self._known.answered))
+
+    def _documents(self) -> EncodedTexts:
+        if self._encoded is None:
+            self._encoded = encode_texts(self.config, self._known.texts, len(self.label_names))
+        return self._encoded
+
+    def _ensemble(self) -> Params:
+        if self._params is None:
+            labels, config = self._known.labels(), self.config.ensemble
+            if not labels.any():
+                raise NotFittedError("expected a labelled document with a label, found none")
+            documents, key = self._documents(), self._key("fit")
+            labelled = self._known.labelled_rows()
+            rows = member_rows(labelled, config.members, host_generator(key))
+            keys = member_keys(key[None], config.members, config.member_init)
+            self._params, _ = fit_ensemble(
+                documents.model, config, keys, documents.inputs, labels, *rows
+            )
+        return self._params
+
+    def _seen_logits(self) -> np.ndarray:
+        """Member logits of every text seen, [E, N, K]."""
+        if self._logits is None:
+            params, documents = self._ensemble(), self._documents()
+            batch = self.config.ensemble.predict_batch
+            self._logits = predict_logits(documents.model, params, documents.inputs, batch)
+        return self._logits
+
+    def _pool(self, unlabelled: np.ndarray) -> Pool:
+        loop, features = self.config.loop, None
+        if get_strategy(self.config.strategy.name).needs_features(self.config.strategy):
+            first = jax.tree.map(lambda leaf: leaf[0], self._ensemble())
+            documents, batch = self._documents(), self.config.ensemble.predict_batch
+            features = predict_features(documents.model, first, documents.inputs, batch)
+        return Pool(
+            logits=self._seen_logits(),
+            labels=self._known.labels(),
+            labelled=np.sort(self._known.labelled_rows()),
+            unlabelled=unlabelled,
+            features=features,
+            round=max(0, self.labelled - loop.initial_size) // loop.query_size,
+            rounds=loop.rounds,
+        )

@@ -1,0 +1,117 @@
+"""Honest estimates from the labelled documents alone, by cross-validation."""
+
+from typing import NamedTuple
+
+import jax
+import numpy as np
+
+from crabjax.config import EnsembleConfig
+from crabjax.ensemble import fit_ensemble, member_keys, predict_logits
+from crabjax.keys import host_generator
+from crabjax.labelling.held_out import split_rows
+from crabjax.models import Model
+
+FOLDS = 5
+_SMALLEST = 20  # documents that a curve begins with
+_RESAMPLES = 200
+
+
+class LearningCurve(NamedTuple):
+    """Scores by the number of labels learnt from, all on the same documents.
+
+    Attributes:
+      labelled: documents learnt from, increasing; the last is all of them.
+      micro_f1: one a point.
+      macro_f1: one a point.
+      micro_error: standard error of each micro-F1, over documents.
+      label_f1: of each label at the last point.
+      gain: micro-F1 that the last doubling of the labels brought; NaN with one point only.
+      gain_error: its standard error.
+    """
+
+    labelled: list[int]
+    micro_f1: list[float]
+    macro_f1: list[float]
+    micro_error: list[float]
+    label_f1: list[float]
+    gain: float
+    gain_error: float
+
+
+def learning_curve(
+    model: Model,
+    config: EnsembleConfig,
+    key: jax.Array,
+    inputs: np.ndarray,
+    labels: np.ndarray,
+    rows: np.ndarray,
+) -> LearningCurve:
+    """Cross-validates on all labelled documents, learning from the first n, n/2, n/4, ...
+
+    Each of the five folds is predicted by one model that has not seen it, so the estimate is a
+    little lower than what the ensemble reaches.
+
+    Args:
+      model: the classifier.
+      config: how it is trained.
+      key: of folds and training.
+      inputs: [N, ...].
+      labels: bool [N, K].
+      rows: int [n], the labelled documents in the order they were labelled; at least 10.
+    """
+    fold_key, fit_key = jax.random.split(key)
+    generator = host_generator(fold_key)
+    folds = generator.permutation(np.arange(len(rows)) % FOLDS)  # [n]
+    keys = member_keys(fit_key[None], FOLDS, "independent")
+    sizes = curve_sizes(len(rows))
+    predicted = []
+    for size in sizes:
+        early = np.arange(len(rows)) < size
+        parts = [generator.permutation(rows[early & (folds != fold)]) for fold in range(FOLDS)]
+        params, _ = fit_ensemble(model, config, keys, inputs, labels, *split_rows(parts, len(rows)))
+        logits = predict_logits(model, params, inputs[rows], config.predict_batch)  # [F, n, K]
+        predicted.append(logits[folds, np.arange(len(rows))] > 0)
+    return score_curve(sizes, np.stack(predicted), labels[rows], generator)
+
+
+def curve_sizes(documents: int) -> list[int]:
+    """n and its halves down to the smallest, increasing."""
+    sizes = [documents]
+    while sizes[0] // 2 >= _SMALLEST:
+        sizes.insert(0, sizes[0] // 2)
+    return sizes
+
+
+def score_curve(
+    sizes: list[int], predicted: np.ndarray, labels: np.ndarray, generator: np.random.Generator
+) -> LearningCurve:
+    """F1 of each point, with standard errors from documents drawn again with replacement.
+
+    Args:
+      sizes: of the points.
+      predicted: bool [points, n, K].
+      labels: bool [n, K].
+      generator: draws the documents.
+    """
+    count = len(labels)
+    weights = generator.multinomial(count, np.full(count, 1 / count), _RESAMPLES)  # [R, n]
+    hits = (predicted & labels[None]).astype(np.float64)  # [points, n, K]
+    marks = predicted.astype(np.float64) + labels[None]
+    micro = _f1(hits.sum((1, 2)), marks.sum((1, 2)))
+    drawn = _f1(hits.sum(2) @ weights.T, marks.sum(2) @ weights.T)  # [points, R]
+    by_label = _f1(hits.sum(1), marks.sum(1))  # [points, K]
+    several = len(sizes) > 1
+    return LearningCurve(
+        labelled=sizes,
+        micro_f1=micro.tolist(),
+        macro_f1=by_label.mean(axis=1).tolist(),
+        micro_error=drawn.std(axis=1).tolist(),
+        label_f1=by_label[-1].tolist(),
+        gain=float(micro[-1] - micro[-2]) if several else float("nan"),
+        gain_error=float((drawn[-1] - drawn[-2]).std()) if several else float("nan"),
+    )
+
+
+def _f1(hits: np.ndarray, marks: np.ndarray) -> np.ndarray:
+    """2 hits / (predicted + present), 0 where nothing was predicted or present."""
+    return 2 * hits / np.maximum(marks, 1)

@@ -1,0 +1,78 @@
+"""A learner on disk: JSON for texts and answers, safetensors for parameters."""
+
+import hashlib
+import json
+from importlib import metadata
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from flax.traverse_util import flatten_dict, unflatten_dict
+
+from crabjax.files import atomic_write, write_text
+from crabjax.models import Params
+
+STATE, PARAMS = "learner.json", "params.safetensors"
+VERSION = metadata.version("crabjax")
+_FORMAT = 1
+
+
+class SavedLearnerError(ValueError):
+    """A folder that holds no learner, or a damaged one."""
+
+
+class SavedLearner(NamedTuple):
+    """A JSON-able state, the parameters of a trained ensemble, and what version trained it."""
+
+    state: dict[str, Any]
+    params: Params | None
+    version: str = VERSION
+
+
+def write_saved(folder: Path, saved: SavedLearner) -> None:
+    """Writes a learner. The state comes last and names its parameters by their hash: a save cut
+    off in between is noticed on reading."""
+    from safetensors.numpy import save
+
+    folder.mkdir(parents=True, exist_ok=True)
+    digest = None
+    if saved.params is not None:
+        arrays: Any = flatten_dict(jax.tree.map(np.asarray, saved.params), sep="/")
+        content = save(arrays)
+        digest = hashlib.sha256(content).hexdigest()
+        with atomic_write(folder / PARAMS) as file:
+            file.write(content)
+    about = {"format": _FORMAT, "version": saved.version, "params": digest}
+    write_text(folder / STATE, json.dumps(about | saved.state))
+
+
+def read_saved(folder: Path) -> SavedLearner:
+    """Reads what :func:`write_saved` wrote.
+
+    Raises:
+      SavedLearnerError: naming the file that is missing or does not fit.
+    """
+    from safetensors.numpy import load
+
+    path = folder / STATE
+    try:
+        state = json.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError) as error:
+        raise SavedLearnerError(f"{path}: no saved learner here ({error})") from error
+    if not isinstance(state, dict) or state.pop("format", None) != _FORMAT:
+        raise SavedLearnerError(f"{path}: expected a learner of format {_FORMAT}")
+    if not {"params", "version"} <= state.keys():
+        raise SavedLearnerError(f'{path}: damaged: "params" or "version" is missing')
+    digest, version = state.pop("params"), state.pop("version")
+    if digest is None:
+        return SavedLearner(state, None, version)
+    try:
+        content = (folder / PARAMS).read_bytes()
+    except OSError as error:
+        raise SavedLearnerError(f"{folder / PARAMS}: cannot be read ({error})") from error
+    if hashlib.sha256(content).hexdigest() != digest:
+        raise SavedLearnerError(f"{folder / PARAMS}: not the parameters saved with {path.name}")
+    params = unflatten_dict(load(content), sep="/")
+    return SavedLearner(state, jax.tree.map(jnp.asarray, params), version)

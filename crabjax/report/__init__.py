@@ -1,0 +1,1 @@
+"""What runs found: records, comparisons, pictures, tables, one page."""

@@ -1,0 +1,52 @@
+"""The records of runs, found in folders and put in an order to show them."""
+
+from pathlib import Path
+
+from crabjax.report.records import read_records
+
+FIRST = ("crab", "random", "besra")  # drawn and listed before the others
+
+
+def find_runs(folders: list[Path], only: list[str] | None = None) -> dict[str, dict[str, list]]:
+    """Records by run name, by data set and model; a folder may be a run or hold runs.
+
+    Runs of one name are told apart by the folder above them.
+
+    Args:
+      folders: to look in.
+      only: names of runs, in the order to show them; None for all.
+    """
+    found: dict[str, list[tuple[str, Path, list]]] = {}
+    for folder in folders:
+        files = sorted(folder.rglob("records.jsonl"))
+        if not files:
+            raise FileNotFoundError(f"{folder}: no records.jsonl in it or below it")
+        for file in files:
+            records = read_records(file)
+            name = file.parent.name if file.parent != folder else records[0]["strategy"]
+            experiment = f"{records[0]['data']}, {records[0]['model']}"
+            found.setdefault(experiment, []).append((name, file, records))
+    return {
+        experiment: in_order(experiment, named(runs), only) for experiment, runs in found.items()
+    }
+
+
+def named(runs: list[tuple[str, Path, list]]) -> dict[str, list]:
+    """Records by name, with the folder above where several runs have the name."""
+    names = [name for name, _, _ in runs]
+    experiments: dict[str, list] = {}
+    for name, file, records in runs:
+        full = name if names.count(name) == 1 else f"{file.parent.parent.name}/{name}"
+        if full in experiments:
+            raise ValueError(f"{file}: a second run named {full}")
+        experiments[full] = records
+    return experiments
+
+
+def in_order(experiment: str, runs: dict[str, list], only: list[str] | None) -> dict[str, list]:
+    """The runs to show: those asked for, or all, the ones others are compared with first."""
+    if missing := [name for name in only or () if name not in runs]:
+        raise ValueError(f"--only {missing[0]}: {experiment} has {', '.join(runs)}")
+    others = [name for name in runs if name not in FIRST]
+    order = only or [*(name for name in FIRST if name in runs), *others]
+    return {name: runs[name] for name in order}

@@ -1,0 +1,97 @@
+"""Records: one flat JSON object per seed and round, and what is computed from many of them."""
+
+import json
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from crabjax.files import write_text
+
+Record = dict[str, Any]
+
+MEASURES = ("micro_f1", "macro_f1", "mean_average_precision")
+_KEYS = ("seed", "round", "labelled", "strategy", "model", "data", "selected", "seconds", *MEASURES)
+
+
+class RecordsError(ValueError):
+    """A records file that cannot be read."""
+
+
+def write_records(path: Path, records: Iterable[Record]) -> None:
+    """Writes all records as JSON lines, in one step."""
+    write_text(path, "".join(json.dumps(record) + "\n" for record in records))
+
+
+def read_records(path: Path) -> list[Record]:
+    """Reads JSON lines.
+
+    Raises:
+      RecordsError: naming the file and line of what is missing, cut off or not a record.
+    """
+    if not path.is_file():
+        raise RecordsError(f"{path}: no such file; a run writes it after its first round")
+    records = []
+    for number, line in enumerate(path.read_text(encoding="utf-8").splitlines(), start=1):
+        try:
+            record = json.loads(line)
+        except json.JSONDecodeError as error:
+            raise RecordsError(
+                f"{path}:{number}: not a whole JSON object ({error.msg}); "
+                "starting the run again mends the file"
+            ) from error
+        if not isinstance(record, dict):
+            raise RecordsError(f"{path}:{number}: expected a record, found {line[:40]!r}")
+        if missing := [key for key in _KEYS if key not in record]:
+            raise RecordsError(f"{path}:{number}: expected a record with {', '.join(missing)}")
+        records.append(record)
+    if not records:
+        raise RecordsError(f"{path}: no record in it")
+    return records
+
+
+def curves(records: Sequence[Record], measure: str) -> tuple[np.ndarray, np.ndarray]:
+    """The learning curve of every seed, in the order in which seeds first appear.
+
+    Returns:
+      Labelled documents [rounds], and the measure [seeds, rounds]; only budgets all seeds have.
+    """
+    heights: dict[int, dict[int, float]] = {}
+    for record in records:
+        heights.setdefault(record["seed"], {})[record["labelled"]] = record[measure]
+    labelled = sorted(set.intersection(*map(set, heights.values()))) if heights else []
+    values = [[of_seed[count] for count in labelled] for of_seed in heights.values()]
+    return np.array(labelled), np.array(values, dtype=float)
+
+
+def area_under_curve(labelled: np.ndarray, values: np.ndarray) -> np.ndarray:
+    """Trapezoid area divided by the range of ``labelled``: the mean height of each curve."""
+    if len(labelled) < 2:
+        return values.mean(axis=-1)
+    return np.trapezoid(values, labelled, axis=-1) / (labelled[-1] - labelled[0])
+
+
+def mean_and_error(values: Sequence[float] | np.ndarray, digits: int = 4) -> str:
+    """ "0.512 ±0.004": mean and standard error; the mean alone of a single value."""
+    mean = f"{np.mean(values):.{digits}f}"
+    if len(values) < 2:
+        return mean
+    return f"{mean} ±{np.std(values, ddof=1) / len(values) ** 0.5:.{digits}f}"
+
+
+def summarise(records: Sequence[Record]) -> dict[str, Any]:
+    """Mean and standard deviation over seeds, of the area under the curve and of each round."""
+    summary: dict[str, Any] = {"seeds": sorted({record["seed"] for record in records})}
+    for measure in MEASURES:
+        labelled, values = curves(records, measure)
+        areas = area_under_curve(labelled, values)
+        spread = int(len(areas) > 1)
+        summary["labelled"] = labelled.tolist()
+        summary[measure] = {
+            "area": {"mean": float(areas.mean()), "std": float(areas.std(ddof=spread))},
+            "area_per_seed": areas.tolist(),
+            "mean": values.mean(axis=0).tolist(),
+            "std": values.std(axis=0, ddof=spread).tolist(),
+        }
+    return summary

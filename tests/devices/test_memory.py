@@ -1,0 +1,172 @@
+"""The estimate of a program's memory against what XLA reports; what is chosen from it."""
+
+import logging
+import threading
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from crabjax.config import EnsembleConfig, ModelConfig
+from crabjax.devices import batches, memory
+from crabjax.ensemble import fit, fit_ensemble, member_keys, predict, predict_logits
+from crabjax.ensemble.train import TrainingData, train
+from crabjax.models import build_model
+from crabjax.models.pretrained import Architecture
+from crabjax.models.transformer import transformer_classifier
+
+LABELS, DOCUMENTS, MEMBERS = 5, 200, 3
+TINY = Architecture("distilbert", 300, positions=32, width=32, inner=64, heads=2, layers=2)
+
+
+def make_model(name):
+    if name == "distilbert":
+        return transformer_classifier(TINY, LABELS)
+    return build_model(ModelConfig(name=name, embedding=16, kernels=20, hidden=16), 300, LABELS)
+
+
+SLOW = [pytest.param(name, marks=pytest.mark.slow) for name in ("text_rnn", "distilbert")]
+
+
+@pytest.mark.parametrize("name", ["text_cnn", "frozen", *SLOW])
+def test_the_estimate_is_near_what_the_compiler_says(name):
+    model = make_model(name)
+    shape: Any = jax.ShapeDtypeStruct
+    keys = shape((MEMBERS,), jax.random.key(0).dtype)
+    params = jax.eval_shape(jax.vmap(model.init), keys)
+    inputs = shape((DOCUMENTS, 300), jnp.float32)
+    if name != "frozen":
+        inputs = shape((DOCUMENTS, 32), jnp.int32)
+    rows = [shape((MEMBERS, *own), jnp.int32) for own in ((100,), (), (80,))]
+    data = TrainingData(inputs, shape((DOCUMENTS, LABELS), jnp.float32), keys, *rows)
+    program = train.trace(model, EnsembleConfig(batch_size=16, predict_batch=64), params, data)
+    known: Any = program.lower().compile().memory_analysis()
+    needed = (
+        known.argument_size_in_bytes
+        + known.output_size_in_bytes
+        - known.alias_size_in_bytes
+        + known.temp_size_in_bytes
+    )
+    ratio = memory.program_bytes(program) / needed
+    assert 0.5 < ratio < 2, ratio
+
+
+def test_sizes_are_halved_until_they_fit(monkeypatch, caplog):
+    monkeypatch.setattr(memory, "device_bytes", lambda: 1e6)
+    assert memory.halve_until_it_fits("rows", 100, lambda size: 1e4 * size) == 50
+    assert "rows: 50 instead of 100, about 0.5 MB of the 1 MB there are" in caplog.text
+    assert memory.halve_until_it_fits("rows", 100, lambda size: 1e9) == 1
+    with caplog.at_level(logging.INFO, "crabjax"):
+        assert memory.halve_until_it_fits("all", 7, lambda size: 10) == 7
+    assert "all: 7, about" in caplog.text
+
+
+def test_the_machine_has_memory():
+    assert 1e8 < memory.device_bytes() < 1e14
+
+
+@pytest.fixture(scope="module")
+def arguments():
+    generator = np.random.default_rng(0)
+    inputs = generator.normal(size=(40, 6)).astype(np.float32)
+    keys = member_keys(jax.random.key(0)[None], 4, "independent")
+    rows = np.tile(np.arange(20, dtype=np.int32), (4, 1))
+    return keys, inputs, inputs[:, :2] > 0, rows, np.full(4, 20), rows + 20
+
+
+MODEL = build_model(ModelConfig(name="frozen", hidden=3), 6, 2)
+CONFIG = EnsembleConfig(batch_size=10, epochs=2)
+
+
+def test_little_memory_trains_fewer_members_at_once(arguments, monkeypatch, caplog):
+    expected, _ = fit_ensemble(MODEL, CONFIG, *arguments)
+    fit._plan.cache_clear()
+    monkeypatch.setattr(fit, "usable_cores", lambda: 4)
+    monkeypatch.setattr(memory, "device_bytes", lambda: 1e3)
+    found, _ = fit_ensemble(MODEL, CONFIG, *arguments)
+    fit._plan.cache_clear()
+    assert "members trained at once: 1 instead of 4" in caplog.text
+    jax.tree.map(lambda a, b: np.testing.assert_allclose(a, b, atol=1e-6), found, expected)
+
+
+def real_out_of_memory():
+    try:
+        jnp.zeros(2**55, jnp.int8).block_until_ready()
+    except jax.errors.JaxRuntimeError as error:
+        return error
+    raise AssertionError("nobody has that much memory")
+
+
+@pytest.mark.parametrize(("under_vmap", "sizes"), [(True, [2, 2]), (False, [1, 1, 1, 1])])
+def test_out_of_memory_is_halved_once_and_said(arguments, under_vmap, sizes, monkeypatch, caplog):
+    expected, _ = fit_ensemble(MODEL, CONFIG, *arguments)
+    error, seen, meeting = real_out_of_memory(), [], threading.Barrier(3)
+
+    def fit_group(model, config, inputs, labels, keys, *rows):
+        seen.append(len(rows[0]))
+        if under_vmap and len(rows[0]) == 3:
+            raise error
+        if not under_vmap and len(seen) <= 3:
+            meeting.wait(timeout=30)  # three at once, and all of them fail
+            raise error
+        return fit_small_group(model, config, inputs, labels, keys, *rows)
+
+    fit_small_group = fit._fit_group
+    monkeypatch.setattr(fit, "_fit_group", fit_group)
+    monkeypatch.setattr(fit, "one_a_core", lambda mesh: not under_vmap)
+    monkeypatch.setattr(fit, "usable_cores", lambda: 3)
+    config = EnsembleConfig(batch_size=10, epochs=2, members_at_once=3)
+    found, _ = fit_ensemble(MODEL, config, *arguments)
+    assert "ensemble.members_at_once: out of memory with 3; once more with 2" in caplog.text
+    assert seen[-len(sizes) :] == sizes
+    jax.tree.map(lambda a, b: np.testing.assert_allclose(a, b, atol=1e-6), found, expected)
+    monkeypatch.setattr(fit, "_fit_group", lambda *arguments: (_ for _ in ()).throw(error))
+    with pytest.raises(jax.errors.JaxRuntimeError, match="RESOURCE_EXHAUSTED"):
+        fit_ensemble(MODEL, config, *arguments)
+
+
+@pytest.mark.parametrize("cores", [1, 2, 7])
+def test_the_number_of_cores_does_not_matter(arguments, cores, monkeypatch):
+    expected, _ = fit_ensemble(MODEL, CONFIG, *arguments)
+    monkeypatch.setattr(fit, "usable_cores", lambda: cores)
+    found, _ = fit_ensemble(MODEL, CONFIG, *arguments)
+    jax.tree.map(np.testing.assert_array_equal, found, expected)
+
+
+def test_a_batch_too_large_for_the_machine_is_halved():
+    sizes = []
+
+    def call(size):
+        sizes.append(size)
+        jnp.zeros(2**55 if size > 8 else 1, jnp.int8).block_until_ready()
+        return size
+
+    assert memory.halve_once("rows", 16, call) == 8
+    assert sizes == [16, 8]
+    with pytest.raises(jax.errors.JaxRuntimeError, match="RESOURCE_EXHAUSTED"):
+        memory.halve_once("rows", 32, call)
+
+
+def test_other_errors_are_not_tried_again():
+    with pytest.raises(ValueError, match="no"):
+        memory.halve_once("rows", 4, lambda size: (_ for _ in ()).throw(ValueError("no")))
+
+
+def test_prediction_without_a_batch_size(arguments):
+    params, _ = fit_ensemble(MODEL, CONFIG, *arguments)
+    inputs = arguments[1]
+    expected = predict_logits(MODEL, params, inputs, 8)
+    np.testing.assert_allclose(predict_logits(MODEL, params, inputs), expected, atol=1e-5)
+
+
+def test_prediction_counts_a_batch_for_every_core(arguments, monkeypatch, caplog):
+    keys, inputs, *_ = arguments
+    params = jax.vmap(MODEL.init)(keys.init)
+    sizes = {}
+    monkeypatch.setattr(memory, "device_bytes", lambda: 60e3)
+    for cores in (1, 4):
+        monkeypatch.setattr(batches, "usable_cores", lambda: cores)  # noqa: B023
+        sizes[cores] = predict._plan(predict.ensemble_logits, MODEL, params, inputs)
+    assert sizes == {1: 256, 4: 64}

@@ -1,0 +1,149 @@
+"""Several runs as one experiment, and the folder each writes to."""
+
+import json
+
+import pytest
+
+from crabjax.config import ConfigError, from_dict, to_dict
+from crabjax.config.build import merge
+from crabjax.experiments.run_folder import RunFolder, RunFolderError
+from crabjax.experiments.variants import run_experiment
+from crabjax.report.records import read_records
+
+TREE = {
+    "data": {
+        "validation_size": 40,
+        "max_tokens": 16,
+        "cache": False,
+        "synthetic": {"documents": 200, "test_documents": 50, "mean_ir": 5.0},
+    },
+    "model": {"embedding": 4, "kernels": 4, "widths": [2]},
+    "ensemble": {"members": 2, "epochs": 2, "batch_size": 20, "predict_batch": 64},
+    "loop": {"rounds": 1, "initial_size": 20, "query_size": 10, "seeds": [0, 1]},
+}
+
+
+def config(**strategy):
+    return from_dict(merge(TREE, {"strategy": strategy}))
+
+
+def picture(path):
+    return path.read_bytes()[:8] == b"\x89PNG\r\n\x1a\n"
+
+
+@pytest.fixture(scope="module")
+def two_variants():
+    return {"random": config(name="random"), "most uncertain": config(name="entropy")}
+
+
+@pytest.fixture(scope="module")
+def compared(two_variants, tmp_path_factory):
+    folder = tmp_path_factory.mktemp("experiment")
+    run_experiment({"a.yaml": two_variants, "b.yaml": two_variants}, folder)
+    return folder
+
+
+def test_every_variant_has_its_folder_and_the_comparison_its_picture(compared):
+    for name in ("a", "b"):
+        for variant in ("random", "most_uncertain"):
+            assert len(read_records(compared / name / variant / "records.jsonl")) == 4
+            assert picture(compared / name / variant / "curve.png")
+        assert picture(compared / name / "curve.png")
+        summary = json.loads((compared / name / "summary.json").read_text())
+        assert summary.keys() == {"random", "most uncertain"}
+        assert summary["random"]["labelled"] == [20, 30]
+    assert picture(compared / "comparison.png")
+
+
+def test_a_finished_run_is_only_reported(compared, two_variants, capsys):
+    before = (compared / "a" / "random" / "records.jsonl").read_bytes()
+    run_experiment({"a.yaml": two_variants}, compared / "a")
+    assert (compared / "a" / "random" / "records.jsonl").read_bytes() == before
+    printed = capsys.readouterr().out
+    assert "micro-F1 area" in printed
+    assert f"{two_variants['random'].data.name} most uncertain" in printed.splitlines()
+
+
+def test_some_variants_alone_keep_their_folders(two_variants, tmp_path):
+    with pytest.raises(ConfigError, match=r"--only entropy: a\.yaml has random, most uncertain"):
+        run_experiment({"a.yaml": two_variants}, tmp_path, only=["random", "entropy"])
+    assert not any(tmp_path.iterdir())
+    run_experiment({"a.yaml": two_variants}, tmp_path, only=["most uncertain"])
+    assert [one.name for one in tmp_path.iterdir()] == ["most_uncertain"]
+
+
+def test_one_variant_needs_no_sub_folder(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    run_experiment({"some/where/alone.yaml": {"random": config(name="random")}})
+    assert read_records(tmp_path / "runs" / "alone" / "records.jsonl")
+
+
+def test_a_misspelt_strategy_fails_before_the_first_run(tmp_path):
+    variants = {"random": config(name="random"), "besar": config(name="besar")}
+    with pytest.raises(ValueError, match=r"found 'besar'; did you mean besra\?"):
+        run_experiment({"a.yaml": variants}, tmp_path / "out")
+    assert not (tmp_path / "out").exists()
+
+
+def test_two_configs_of_one_name_are_an_error(two_variants):
+    with pytest.raises(ConfigError, match="expected files of different names, found a, a"):
+        run_experiment({"x/a.yaml": two_variants, "y/a.yaml": two_variants})
+
+
+def test_fresh_begins_again_and_nothing_else_does(tmp_path):
+    first, other = config(name="random"), config(name="entropy")
+    with RunFolder(tmp_path, first) as folder:
+        folder.check_data("abc")
+    (tmp_path / "records.jsonl").write_text("old")
+    with (
+        pytest.raises(ConfigError, match=r"strategy.name: random there, entropy asked for"),
+        RunFolder(tmp_path, other),
+    ):
+        pass
+    assert (tmp_path / "records.jsonl").read_text() == "old"
+    with RunFolder(tmp_path, other, fresh=True):
+        assert not (tmp_path / "records.jsonl").exists()
+
+
+def test_other_data_under_the_same_config_is_an_error(tmp_path):
+    with RunFolder(tmp_path, config()) as folder:
+        folder.check_data("abc")
+    with (
+        RunFolder(tmp_path, config()) as folder,
+        pytest.raises(ConfigError, match="holds a run on other data"),
+    ):
+        folder.check_data("abd")
+
+
+def test_settings_that_change_no_record_may_differ(tmp_path):
+    with RunFolder(tmp_path, config()):
+        pass
+    tree = merge(to_dict(config()), {"data": {"cache": True}, "output": {"keep_checkpoints": 4}})
+    with RunFolder(tmp_path, from_dict(tree)):
+        pass
+
+
+def test_files_of_others_are_never_deleted(tmp_path):
+    (tmp_path / "checkpoints").mkdir()
+    (tmp_path / "checkpoints" / "model.bin").write_text("mine")
+    with (
+        pytest.raises(RunFolderError, match=r"holds checkpoints, which no run wrote.*--fresh"),
+        RunFolder(tmp_path, config()),
+    ):
+        pass
+    assert (tmp_path / "checkpoints" / "model.bin").read_text() == "mine"
+
+
+def test_two_runs_never_share_a_folder(tmp_path):
+    with (
+        RunFolder(tmp_path, config()),
+        pytest.raises(RunFolderError, match="another run is writing here"),
+        RunFolder(tmp_path, config()),
+    ):
+        pass
+
+
+def test_the_log_keeps_what_went_wrong(tmp_path):
+    with pytest.raises(ZeroDivisionError), RunFolder(tmp_path, config()):
+        _ = 1 / 0
+    assert "ZeroDivisionError" in (tmp_path / "log.txt").read_text()

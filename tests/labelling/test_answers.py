@@ -1,0 +1,67 @@
+"""Labels as people give them."""
+
+import numpy as np
+import pytest
+from sklearn.preprocessing import MultiLabelBinarizer
+
+from crabjax.labelling.answers import LabelError, check_label_names, names_of, parse_answers
+from crabjax.labelling.labelled_texts import LabelledTexts
+
+NAMES = ("a", "b", "c")
+SETS = [["a"], ["b", "c"], []]
+EXPECTED = np.array([[1, 0, 0], [0, 1, 1], [0, 0, 0]], bool)
+
+
+@pytest.mark.parametrize("sparse", [False, True])
+def test_a_label_binarizers_matrix_says_the_same_as_lists(sparse):
+    matrix = MultiLabelBinarizer(classes=NAMES, sparse_output=sparse).fit_transform(SETS)
+    np.testing.assert_array_equal(parse_answers(matrix, NAMES, 3), EXPECTED)
+    np.testing.assert_array_equal(parse_answers(SETS, NAMES, 3), EXPECTED)
+
+
+def test_partial_answers_and_back():
+    given = [["c", "a"], "skipped", None, []]
+    parsed = parse_answers(given, NAMES, 4)
+    assert [names_of(answer, NAMES) for answer in parsed] == [["a", "c"], "skipped", None, []]
+
+
+@pytest.mark.parametrize(
+    ("labels", "message"),
+    [
+        ([["a"], ["bb"], []], r'labels\[1\]: unknown label "bb"; did you mean "b"'),
+        ([["a"], "b", []], r"labels\[1\]: expected a list of labels"),
+        ([["a"]], "expected 3 entries"),
+        ("abc", "expected one entry a document"),
+        (None, "expected one entry a document"),
+        (np.zeros((3, 2)), r"expected a matrix \(3, 3\)"),
+    ],
+)
+def test_labels_that_do_not_fit_are_named(labels, message):
+    with pytest.raises(LabelError, match=message):
+        parse_answers(labels, NAMES, 3)
+
+
+def test_a_matrix_of_other_numbers_is_refused():
+    with pytest.raises(LabelError, match="expected labels 0 or 1, found 2"):
+        parse_answers(np.full((3, 3), 2), NAMES, 3)
+
+
+@pytest.mark.parametrize("names", [[], ["a", "a"], [""], ["skipped"], "abc", [1]])
+def test_label_names_must_be_distinct_words(names):
+    with pytest.raises(LabelError, match="label_names"):
+        check_label_names(names)
+
+
+def test_a_later_answer_replaces_the_earlier_and_comes_last():
+    known = LabelledTexts(NAMES)
+    assert known.see(["x", "y", "x", "z"])
+    assert not known.see(["y"])
+    known.answer(["x", "y", "z"], parse_answers([["a"], ["b"], "skipped"], NAMES, 3))
+    known.answer(["x", "y"], parse_answers([["c"], None], NAMES, 2))
+    assert known.texts == ["x", "y", "z"]
+    assert known.labelled_rows().tolist() == [1, 0]
+    assert known.answered == {0, 1, 2}
+    np.testing.assert_array_equal(known.labels(), [[0, 0, 1], [0, 1, 0], [0, 0, 0]])
+    assert known.rows(["z", "x"]) == [2, 0]
+    assert known.rows(["new"]) is None
+    assert LabelledTexts.from_dict(known.to_dict()).to_dict() == known.to_dict()

@@ -1,0 +1,177 @@
+"""Files that go out and come back never cost a person their answers."""
+
+import numpy as np
+import pytest
+from sklearn.preprocessing import MultiLabelBinarizer
+
+from crabjax.labelling.answers import check_label_names
+from crabjax.config import from_overrides
+from crabjax.files import DataError
+from crabjax.models.pretrained_files import PretrainedNotFoundError
+from crabjax.labelling import Project, ProjectError
+from crabjax.labelling.exchange import (
+    Entry,
+    PredictionsError,
+    read_answers,
+    write_predictions,
+    write_suggestion,
+)
+from crabjax.labelling.status import status_text
+from crabjax.models.pretrained import PretrainedError
+from crabjax.labelling.suggestion import Suggestion
+
+
+@pytest.fixture
+def project(tmp_path):
+    (tmp_path / "pool.csv").write_text("id,text\nd0,some words\nd1,other words\n")
+    return Project.create(
+        tmp_path / "labelling", tmp_path / "pool.csv", ["a", "b"], from_overrides([])
+    )
+
+
+def test_outputs_never_replace_the_projects_own_files(project, tmp_path):
+    with pytest.raises(ProjectError, match="inside the project"):
+        project.check_output(project.folder / "labels.jsonl")
+    project.check_output(tmp_path / "to_label.csv")
+
+
+def test_a_filled_in_file_is_not_overwritten_before_it_is_added(project, tmp_path):
+    path = tmp_path / "to_label.csv"
+    path.write_text("")
+    project.check_output(path)
+    path.write_text("id,labels\nd0,a\nd1,\n")
+    with pytest.raises(ProjectError, match="holds answers that were not added yet"):
+        project.check_output(path)
+    project.add(read_answers(path))
+    project.check_output(path)
+    path.write_text("id,labels\nof another project,a\n")
+    with pytest.raises(ProjectError, match="holds answers that were not added yet"):
+        project.check_output(path)
+
+
+def test_files_of_another_kind_are_not_overwritten(project, tmp_path):
+    (tmp_path / "thesis.csv").write_text("chapter,words\n1,9000\n")
+    with pytest.raises(ProjectError, match="a file of another kind"):
+        project.check_output(tmp_path / "thesis.csv")
+
+
+def test_an_output_that_cannot_be_written_is_known_before_the_work(project, tmp_path):
+    (tmp_path / "file").write_text("")
+    with pytest.raises(OSError, match=r"cannot be written.*out\.csv"):
+        project.check_output(tmp_path / "file" / "out.csv")
+    with pytest.raises(IsADirectoryError):
+        project.check_output(tmp_path)
+
+
+@pytest.mark.parametrize("suffix", [".csv", ".jsonl"])
+def test_predictions_are_not_taken_for_answers(project, tmp_path, suffix):
+    path = tmp_path / f"predictions{suffix}"
+    probabilities = np.array([[0.9, 0.1], [0.2, 0.8]])
+    labels, sources = project.decide(probabilities)
+    write_predictions(path, project.ids, labels, sources, probabilities, project.label_names)
+    with pytest.raises(PredictionsError, match="`predict` wrote these labels"):
+        read_answers(path)
+    project.check_output(path)  # predictions may be written over
+
+
+def test_a_column_with_the_annotators_name_is_left_alone(tmp_path):
+    (tmp_path / "in.csv").write_text("id,labels,by\nd0,a,Ada\n")
+    assert [entry.labels for entry in read_answers(tmp_path / "in.csv")] == [["a"]]
+
+
+def test_a_pool_without_the_text_column_says_how_to_name_it(tmp_path):
+    (tmp_path / "pool.csv").write_text("id,body\nd0,words\n")
+    message = r"pool\.csv:1: expected a header with \"text\", found 'id,body'; --text-column"
+    with pytest.raises(DataError, match=message):
+        Project.create(tmp_path / "p", tmp_path / "pool.csv", ["a"], from_overrides([]))
+
+
+def test_a_labels_file_without_its_last_line_end_stays_readable(project):
+    project.add([Entry("in.csv:2", "d0", ["a"])])
+    labels = project.folder / "labels.jsonl"
+    labels.write_text(labels.read_text().rstrip("\n"))
+    project.add([Entry("in.csv:2", "d1", ["b"])])
+    assert project.answers() == {"some words": ["a"], "other words": ["b"]}
+
+
+def test_separators_alone_are_no_answer(tmp_path):
+    path = tmp_path / "in.csv"
+    path.write_text('id,labels\nd0," ; "\n')
+    with pytest.raises(DataError, match=r"in.csv:2: expected labels, \"-\" for none"):
+        read_answers(path)
+
+
+@pytest.mark.parametrize("text", ["a\rb", "a\nb", 'a "b"', "a,b", "a\r\nb"])
+def test_any_text_survives_the_way_out_and_back(tmp_path, text):
+    nothing = np.full((1, 2), np.nan)
+    suggestion = Suggestion(np.array([0]), np.array([np.nan]), nothing, ["random"])
+    write_suggestion(tmp_path / "out.csv", suggestion, ["d0"], [text], ["a", "b"])
+    assert read_answers(tmp_path / "out.csv")[0].id == "d0"
+
+
+def test_the_classes_of_a_binarizer_are_label_names():
+    classes = MultiLabelBinarizer().fit([["b"], ["a"]]).classes_
+    assert check_label_names(classes) == ("a", "b")
+
+
+@pytest.fixture
+def twins(tmp_path):
+    """Four documents, three of them with one text."""
+    (tmp_path / "pool.csv").write_text("id,text\nd0,same\nd1,same\nd2,other\nd3,same\n")
+    return Project.create(
+        tmp_path / "labelling", tmp_path / "pool.csv", ["a", "b"], from_overrides([])
+    )
+
+
+def test_an_answer_counts_for_all_documents_with_its_text(twins):
+    twins.add([Entry("in.csv:2", "d1", ["a"])])
+    assert twins.add([Entry("in.csv:2", "d3", ["a"])]).known == 1
+    labels, sources = twins.decide(np.zeros((4, 2)))
+    assert labels == [["a"], ["a"], [], ["a"]]
+    assert sources == ["person", "person", "model", "person"]
+    assert twins.learner().labelled == 1
+    assert "2 documents (and 2 with the same text as another), 1 labelled (50%)" in status_text(
+        twins
+    )
+
+
+def test_documents_with_one_text_must_agree(twins):
+    first, second = Entry("in.csv:2", "d0", ["a"]), Entry("in.csv:3", "d3", ["b"])
+    with pytest.raises(ProjectError, match=r'in\.csv:3: id "d3" has the same text as "d0"'):
+        twins.add([first, second])
+    added = twins.add([first, second._replace(labels=["a"]), Entry("in.csv:4", "d1", None)])
+    assert (added.labelled, added.known, added.blank) == (1, 1, 1)
+    with pytest.raises(ProjectError, match=r'id "d3" was answered "a" before, now "b"'):
+        twins.add([second])
+    assert twins.add([second], replace=True).replaced == 1
+    assert twins.answers() == {"same": ["b"]}
+    assert twins.learner().fingerprint() == Project.open(twins.folder).learner().fingerprint()
+
+
+@pytest.mark.parametrize("delimiter", [";", "\t"])
+def test_other_delimiters_of_spreadsheets_are_read(tmp_path, delimiter):
+    rows = [["id", "text", "labels"], ["d0", '"one; two"', '"a;b"'], ["d1", "three", ""]]
+    path = tmp_path / "pool.csv"
+    path.write_text("\n".join(delimiter.join(row) for row in rows))
+    project = Project.create(tmp_path / "p", path, ["a", "b"], from_overrides([]))
+    assert project.texts == ["one; two", "three"]
+    assert [entry.labels for entry in read_answers(path)] == [["a", "b"], None]
+
+
+@pytest.mark.parametrize("name", ["all-MiniLM-L6-v3", "./no/such/folder", "no such name"])
+def test_an_encoder_that_cannot_be_had_is_an_error_at_once(tmp_path, name, monkeypatch):
+    monkeypatch.setattr("huggingface_hub.constants.HF_HUB_OFFLINE", True)
+    (tmp_path / "pool.csv").write_text("text\nx\n")
+    config = from_overrides(["model.name=frozen", f"model.pretrained={name}"])
+    with pytest.raises(PretrainedNotFoundError):
+        Project.create(tmp_path / "p", tmp_path / "pool.csv", ["a"], config)
+    assert not (tmp_path / "p").exists()
+
+
+def test_an_encoder_of_a_kind_not_known_is_an_error_at_once(tmp_path):
+    (tmp_path / "pool.csv").write_text("text\nx\n")
+    (tmp_path / "encoder").mkdir()
+    (tmp_path / "encoder" / "config.json").write_text('{"model_type": "gpt2"}')
+    config = from_overrides(["model.name=frozen", f"model.pretrained={tmp_path / 'encoder'}"])
+    with pytest.raises(PretrainedError, match="model_type: expected"):
+        Project.create(tmp_path / "p", tmp_path / "pool.csv", ["a"], config)

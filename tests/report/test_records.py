@@ -1,0 +1,86 @@
+"""Records: written at once, read back, summarised."""
+
+import json
+
+import numpy as np
+import pytest
+
+from crabjax.report.records import (
+    RecordsError,
+    area_under_curve,
+    curves,
+    read_records,
+    summarise,
+    write_records,
+)
+
+
+def record(seed, number, f1):
+    values = {"micro_f1": f1, "macro_f1": f1 / 2, "mean_average_precision": f1}
+    kind = {"strategy": "crab", "model": "text_cnn", "data": "corpus"}
+    done = {"selected": [1], "seconds": {"query": 0.1}}
+    return {"seed": seed, "round": number, "labelled": 10 * (number + 1), **kind, **done, **values}
+
+
+RECORDS = [record(s, r, 0.1 * s + 0.2 * r) for r in range(3) for s in (4, 7)]
+
+
+def test_round_trip_leaves_no_other_file(tmp_path):
+    path = tmp_path / "records.jsonl"
+    write_records(path, RECORDS)
+    write_records(path, RECORDS)
+    assert read_records(path) == RECORDS
+    assert [one.name for one in tmp_path.iterdir()] == ["records.jsonl"]
+
+
+@pytest.mark.parametrize(
+    ("tail", "message"),
+    [
+        ('{"seed": 4, "rou', r"records.jsonl:7: not a whole JSON object"),
+        ("[1]", r"records.jsonl:7: expected a record, found '\[1\]'"),
+        ('{"seed": 4}', r"records.jsonl:7: expected a record with round, labelled, strategy"),
+    ],
+)
+def test_a_damaged_line_is_named(tmp_path, tail, message):
+    path = tmp_path / "records.jsonl"
+    path.write_text("".join(json.dumps(one) + "\n" for one in RECORDS) + tail)
+    with pytest.raises(RecordsError, match=message):
+        read_records(path)
+
+
+def test_a_missing_file_is_named(tmp_path):
+    with pytest.raises(RecordsError, match=r"none.jsonl: no such file"):
+        read_records(tmp_path / "none.jsonl")
+    (tmp_path / "empty.jsonl").write_text("")
+    with pytest.raises(RecordsError, match=r"empty.jsonl: no record in it"):
+        read_records(tmp_path / "empty.jsonl")
+
+
+def test_curves_are_per_seed_and_stop_where_a_seed_stops():
+    labelled, values = curves(RECORDS[:-1], "micro_f1")
+    np.testing.assert_array_equal(labelled, [10, 20])
+    np.testing.assert_allclose(values, [[0.4, 0.6], [0.7, 0.9]])
+
+
+def test_curves_do_not_depend_on_the_order_of_records():
+    labelled, values = curves(RECORDS[::-1], "micro_f1")
+    np.testing.assert_array_equal(labelled, [10, 20, 30])
+    np.testing.assert_allclose(values, [[0.7, 0.9, 1.1], [0.4, 0.6, 0.8]])
+
+
+def test_area_is_the_mean_height():
+    np.testing.assert_allclose(
+        area_under_curve(np.array([10, 20, 40]), np.array([0.0, 1.0, 1.0])), 25 / 30
+    )
+    np.testing.assert_allclose(
+        area_under_curve(np.array([10]), np.array([[0.4], [0.6]])), [0.4, 0.6]
+    )
+
+
+def test_summary_by_hand():
+    summary = summarise(RECORDS)
+    assert summary["seeds"] == [4, 7]
+    assert summary["labelled"] == [10, 20, 30]
+    np.testing.assert_allclose(summary["micro_f1"]["mean"], [0.55, 0.75, 0.95])
+    np.testing.assert_allclose(summary["micro_f1"]["area"]["mean"], 0.75)
+    np.testing.assert_allclose(summary["micro_f1"]["area"]["std"], np.std([0.6, 0.9], ddof=1))

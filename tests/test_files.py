@@ -1,0 +1,57 @@
+"""Files are replaced whole, by one writer or by many at once."""
+
+import threading
+
+import pytest
+
+from crabjax.files import atomic_write, check_writable, write_text
+
+
+def test_a_writer_cut_off_leaves_the_old_file_and_nothing_else(tmp_path):
+    path = tmp_path / "kept.txt"
+    write_text(path, "old")
+    with pytest.raises(TypeError), atomic_write(path) as file:
+        file.writelines([b"half of the n", "no bytes"])  # type: ignore[list-item]
+    assert path.read_text() == "old"
+    assert list(tmp_path.iterdir()) == [path]
+
+
+def test_writers_at_once_do_not_collide(tmp_path):
+    path, start, failures = tmp_path / "kept.txt", threading.Barrier(4), []
+
+    def write(letter):
+        start.wait()
+        for _ in range(50):
+            try:
+                write_text(path, letter * 1000)
+            except OSError as error:
+                failures.append(error)
+
+    writers = [threading.Thread(target=write, args=(letter,)) for letter in "abcd"]
+    for writer in writers:
+        writer.start()
+    for writer in writers:
+        writer.join()
+    assert not failures
+    assert path.read_text() in {letter * 1000 for letter in "abcd"}
+    assert list(tmp_path.iterdir()) == [path]
+
+
+def test_a_full_disk_names_the_file(tmp_path):
+    path = tmp_path / "kept.txt"
+    full = r"No space left; the old file is intact.*kept\.txt"
+    with pytest.raises(OSError, match=full), atomic_write(path):
+        raise OSError(28, "No space left")
+    # An error of another file keeps its name.
+    with pytest.raises(FileNotFoundError, match=r"other\.txt"), atomic_write(path):
+        (tmp_path / "other.txt").read_bytes()
+
+
+def test_what_could_not_be_written_is_known_before_the_work(tmp_path):
+    check_writable(tmp_path / "new" / "out.csv")
+    assert list((tmp_path / "new").iterdir()) == []
+    with pytest.raises(IsADirectoryError, match="found a folder"):
+        check_writable(tmp_path)
+    (tmp_path / "file").write_text("")
+    with pytest.raises(OSError, match=r"cannot be written.*out\.csv"):
+        check_writable(tmp_path / "file" / "out.csv")
