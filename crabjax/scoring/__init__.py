@@ -1,6 +1,7 @@
 """Scoring kernels: pure functions of probabilities and labels; they know no text and no model."""
 
 from crabjax.scoring.beta import BetaRule as BetaRule
+from crabjax.scoring.beta import ScoringRule as ScoringRule
 from crabjax.scoring.beta import beta_entropy as beta_entropy
 from crabjax.scoring.beta import beta_losses as beta_losses
 from crabjax.scoring.correlation import Correlation as Correlation

@@ -8,6 +8,7 @@ and what is left for the device is one power and a short polynomial.
 import functools
 import math
 from dataclasses import dataclass
+from typing import Protocol
 
 import jax
 import jax.numpy as jnp
@@ -20,6 +21,14 @@ from crabjax.checks import check_probabilities
 _LARGEST_BINOMIAL = 6
 # Below this alpha, 1/alpha is so large that (1 - q^alpha) / alpha needs expm1.
 _SMALLEST_PLAIN_POWER = 0.1
+
+
+class ScoringRule(Protocol):
+    """A proper scoring rule of one's own: hashable, with a concave entropy."""
+
+    def entropy(self, q: jax.Array) -> jax.Array:
+        """The expected loss of a truthful forecast ``q`` of any shape; 0 at 0 and 1."""
+        ...
 
 
 @dataclass(frozen=True)
@@ -42,6 +51,10 @@ class BetaRule:
             if not (isinstance(value, int | float | np.number) and 0 <= value < math.inf):
                 raise ValueError(f"{name}: expected a finite number >= 0, found {value!r}")
             object.__setattr__(self, name, float(value))
+
+    def entropy(self, q: jax.Array) -> jax.Array:
+        """:func:`beta_entropy` without checks, on a floating array."""
+        return entropy(q, self)
 
     @property
     def reflected(self) -> "BetaRule":

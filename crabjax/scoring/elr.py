@@ -22,14 +22,14 @@ from crabjax.checks import (
     check_same_size,
     is_concrete,
 )
-from crabjax.scoring.beta import BetaRule, as_float, entropy
+from crabjax.scoring.beta import BetaRule, ScoringRule, as_float
 from crabjax.scoring.divergence import Side, rational_sides, relative_curvature
 
 
 def expected_loss_reduction(
     candidates: ArrayLike,
     anchors: ArrayLike,
-    rule: BetaRule = BetaRule(),  # noqa: B008
+    rule: ScoringRule = BetaRule(),  # noqa: B008
     label_weights: ArrayLike | None = None,
     chunk_size: int = 512,
 ) -> jax.Array:
@@ -43,7 +43,7 @@ def expected_loss_reduction(
       candidates: member probabilities of the documents that could be labelled, [E, X, K].
       anchors: member probabilities of the documents the gain is assessed on, [E, P, K]. Anchors
         whose probabilities are all 0 give a column of zeros: padding is free of side effects.
-      rule: the scoring rule.
+      rule: the scoring rule, a :class:`BetaRule` or one's own.
       label_weights: weight of each label's gain, [K]; ones by default.
       chunk_size: candidates scored at once.
 
@@ -102,7 +102,7 @@ def _score_traced(candidates, anchors, label_weights, rule, chunk_size) -> jax.A
 
 @functools.partial(jax.jit, static_argnums=3)
 def _score_chunk(
-    candidates: jax.Array, anchors: jax.Array, label_weights: jax.Array, rule: BetaRule
+    candidates: jax.Array, anchors: jax.Array, label_weights: jax.Array, rule: ScoringRule
 ) -> jax.Array:
     """[E, C, K], [E, P, K], [K] -> [C, P], one label at a time."""
     candidates, anchors = as_float(candidates), as_float(anchors)
@@ -123,14 +123,16 @@ def _score_chunk(
     return jax.lax.scan(add_label, jnp.zeros(shape, candidates.dtype), by_label)[0]
 
 
-def _label_gain(candidate: jax.Array, anchor: jax.Array, rule: BetaRule) -> jax.Array:
+def _label_gain(candidate: jax.Array, anchor: jax.Array, rule: ScoringRule) -> jax.Array:
     """The gain of one label, [E, C], [E, P] -> [C, P]."""
     one, zero = jnp.mean(candidate, axis=0), jnp.mean(1 - candidate, axis=0)  # [C] each
     variance = one * zero
     # A label that is certain has one outcome, which teaches nothing: no member gains influence.
     influence = _divide(candidate - one[None], variance[None])  # [E, C]
     one, zero, variance = one[:, None], zero[:, None], variance[:, None]
-    if candidate.dtype == jnp.float64 or not (sides := rational_sides(rule, len(anchor))):
+    in_float32 = isinstance(rule, BetaRule) and candidate.dtype == jnp.float32
+    sides = rational_sides(rule, len(anchor)) if in_float32 else ()
+    if not sides:
         return _gain_by_difference(influence, one, zero, anchor, rule)
     gain = jnp.zeros((candidate.shape[1], anchor.shape[1]), candidate.dtype)
     for side in sides:
@@ -154,14 +156,14 @@ def _gain_by_curvature(influence, one, zero, anchor, side: Side) -> jax.Array:
     return (zero * if_one + one * if_zero) * (change * change) * scale[None]
 
 
-def _gain_by_difference(influence, one, zero, anchor, rule: BetaRule) -> jax.Array:
+def _gain_by_difference(influence, one, zero, anchor, rule: ScoringRule) -> jax.Array:
     """The gain as a difference of entropies, for any rule; accurate to rounding of H."""
     mean = jnp.mean(anchor, axis=0, keepdims=True)  # [1, P]
     spread = _spread(influence, anchor - mean)
     mean = jnp.clip(mean, 0, 1)  # rounding can lift a mean of ones above one
-    if_one = entropy(jnp.clip(mean + zero * spread, 0, 1), rule)
-    if_zero = entropy(jnp.clip(mean - one * spread, 0, 1), rule)
-    return one * (entropy(mean, rule) - if_one) + zero * (entropy(mean, rule) - if_zero)
+    if_one = rule.entropy(jnp.clip(mean + zero * spread, 0, 1))
+    if_zero = rule.entropy(jnp.clip(mean - one * spread, 0, 1))
+    return one * (rule.entropy(mean) - if_one) + zero * (rule.entropy(mean) - if_zero)
 
 
 def _spread(influence: jax.Array, deviation: jax.Array) -> jax.Array:
