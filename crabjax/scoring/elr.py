@@ -130,8 +130,9 @@ def _label_gain(candidate: jax.Array, anchor: jax.Array, rule: ScoringRule) -> j
     # A label that is certain has one outcome, which teaches nothing: no member gains influence.
     influence = _divide(candidate - one[None], variance[None])  # [E, C]
     one, zero, variance = one[:, None], zero[:, None], variance[:, None]
-    in_float32 = isinstance(rule, BetaRule) and candidate.dtype == jnp.float32
-    sides = rational_sides(rule, len(anchor)) if in_float32 else ()
+    sides: tuple[Side, ...] = ()
+    if isinstance(rule, BetaRule) and candidate.dtype == jnp.float32:
+        sides = rational_sides(rule, len(anchor))
     if not sides:
         return _gain_by_difference(influence, one, zero, anchor, rule)
     gain = jnp.zeros((candidate.shape[1], anchor.shape[1]), candidate.dtype)
