@@ -26,7 +26,7 @@ from crabjax.experiments.run_folder import RunFolder
 from crabjax.keys import run_key
 from crabjax.metrics import Scores, evaluate
 from crabjax.report.records import Record
-from crabjax.strategies import Pool, Selection, documents_left, get_strategy
+from crabjax.strategies import Pool, Selection, beliefs_of, get_strategy
 
 log = logging.getLogger(__name__)
 
@@ -94,8 +94,8 @@ def step(config: Config, problem: Problem, state: State, progress: Progress) -> 
     with progress.phase("evaluate"):
         test_logits = predict(config, problem, params, problem.test_inputs)
         ensemble, members = score(test_logits, problem.test_labels)
-        seen = pools(problem, state, logits)
-        left = [documents_left(pool, config.strategy) for pool in seen]
+        seen = pools(config, problem, state, logits)
+        left = [beliefs_of(pool, config.strategy).traits.left() for pool in seen]
     with progress.phase("query"):
         selections = [] if last else query(config, problem, seen, params)
     labelled = array_of_first(reveal(state.labelled, selections))
@@ -142,10 +142,10 @@ def score(logits: np.ndarray, labels: np.ndarray) -> tuple[Scores, Scores]:
     return ensemble, jax.tree.map(lambda values: values[seeds:].reshape(seeds, members), scores)
 
 
-def pools(problem: Problem, state: State, logits: np.ndarray) -> list[Pool]:
+def pools(config: Config, problem: Problem, state: State, logits: np.ndarray) -> list[Pool]:
     """What the strategy may see, one pool a seed."""
     labels = problem.labels[: problem.documents]
-    return [
+    seen = [
         Pool(
             logits=logits[seed],
             labels=labels & labelled[:, None],  # labels of unlabelled documents stay hidden
@@ -156,6 +156,7 @@ def pools(problem: Problem, state: State, logits: np.ndarray) -> list[Pool]:
         )
         for seed, labelled in enumerate(state.labelled)
     ]
+    return [pool._replace(beliefs=beliefs_of(pool, config.strategy)) for pool in seen]
 
 
 def query(config: Config, problem: Problem, seen: list[Pool], params: Any) -> list[Selection]:

@@ -27,6 +27,17 @@ class PoolTraits(NamedTuple):
     negative: np.ndarray  # bool [u], carries two labels that exclude each other
     hard: np.ndarray  # bool [u], carries no label at all
 
+    def left(self) -> dict[str, int]:
+        """How many documents of U are hard to learn, and how many negatively correlated."""
+        return {"hard_left": int(self.hard.sum()), "negative_left": int(self.negative.sum())}
+
+
+class Beliefs(NamedTuple):
+    """What labelled documents and ensemble say of the unlabelled ones, before any is scored."""
+
+    correlation: Correlation  # of the labelled documents
+    traits: PoolTraits  # of the unlabelled ones
+
 
 class Candidates(NamedTuple):
     """U*, and which set each document came from; the first one, if several."""
@@ -69,11 +80,6 @@ def pool_traits(
     negative = has_exclusive_pair(pseudo, correlation.negative, config.two_sigma)
     traits = (carries, negative, has_no_label(pseudo))
     return PoolTraits(*(np.asarray(trait)[unlabelled] for trait in traits))
-
-
-def pool_counts(traits: PoolTraits) -> dict[str, int]:
-    """The hard-to-learn and the negatively correlated documents left in U."""
-    return {"hard_left": int(traits.hard.sum()), "negative_left": int(traits.negative.sum())}
 
 
 def refine_pool(

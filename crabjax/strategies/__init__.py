@@ -19,4 +19,4 @@ from crabjax.strategies.base import UnknownStrategyError as UnknownStrategyError
 from crabjax.strategies.base import get_strategy as get_strategy
 from crabjax.strategies.base import register as register
 from crabjax.strategies.base import strategy_names as strategy_names
-from crabjax.strategies.common import documents_left as documents_left
+from crabjax.strategies.common import beliefs_of as beliefs_of

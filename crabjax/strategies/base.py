@@ -16,6 +16,7 @@ import jax
 import numpy as np
 
 from crabjax.config import StrategyConfig
+from crabjax.pool.refine import Beliefs
 
 
 class EmptyPoolError(ValueError):
@@ -39,6 +40,7 @@ class Pool(NamedTuple):
     features: np.ndarray | None = None  # float32 [N, D]
     round: int = 0
     rounds: int = 1
+    beliefs: Beliefs | None = None  # where somebody needed them before; see ``beliefs_of``
 
 
 class Selection(NamedTuple):

@@ -4,7 +4,7 @@ import numpy as np
 from scipy.special import expit
 
 from crabjax.config import StrategyConfig
-from crabjax.pool.refine import pool_counts, pool_traits
+from crabjax.pool.refine import Beliefs, pool_traits
 from crabjax.scoring.correlation import Correlation, label_correlation, supported
 from crabjax.strategies.base import Pool
 
@@ -39,11 +39,10 @@ def mean_probabilities(pool: Pool) -> np.ndarray:
     return sum(members, np.zeros(pool.labels.shape, np.float32)) / np.float32(len(pool.logits))
 
 
-def documents_left(pool: Pool, config: StrategyConfig) -> dict[str, int]:
-    """How many unlabelled documents are hard to learn, and how many negatively correlated.
-
-    Returns:
-      ``{"hard_left": ..., "negative_left": ...}``.
-    """
-    probabilities, correlation = mean_probabilities(pool), revealed_correlation(pool, config)
-    return pool_counts(pool_traits(probabilities, correlation, pool.unlabelled, config))
+def beliefs_of(pool: Pool, config: StrategyConfig) -> Beliefs:
+    """Correlations and pseudo labels of a pool: those it brings along, else worked out here."""
+    if pool.beliefs is not None:
+        return pool.beliefs
+    correlation = revealed_correlation(pool, config)
+    traits = pool_traits(mean_probabilities(pool), correlation, pool.unlabelled, config)
+    return Beliefs(correlation, traits)

@@ -9,7 +9,7 @@ from crabjax.config import StrategyConfig
 from crabjax.keys import draw_up_to, host_generator
 from crabjax.pool.decay import decay_factor
 from crabjax.pool.kmeans import kmeans_picks
-from crabjax.pool.refine import SOURCES, Draw, pool_traits, refine_pool
+from crabjax.pool.refine import SOURCES, Draw, refine_pool
 from crabjax.pool.score import draw_anchors, pool_gains, released_gains
 from crabjax.pool.select import normalised, select_diverse
 from crabjax.scoring.beta import BetaRule
@@ -19,7 +19,7 @@ from crabjax.scoring.correlation import (
     correlation_attention,
 )
 from crabjax.strategies.base import Pool, Selection, register
-from crabjax.strategies.common import mean_probabilities, revealed_correlation
+from crabjax.strategies.common import beliefs_of
 
 Rows = Callable[[np.ndarray], np.ndarray]
 """From documents [X] to their rows of S, [X, P]."""
@@ -40,13 +40,12 @@ def crab(key: jax.Array, pool: Pool, query_size: int, config: StrategyConfig) ->
       ``score_spread``, how far apart their scores are.
     """
     generator = host_generator(key)
-    correlation = revealed_correlation(pool, config)
+    correlation, traits = beliefs_of(pool, config)
     gains_of = _scorer(pool, correlation, config, generator)
 
     def random_draw(documents: np.ndarray, count: int | None) -> np.ndarray:
         return draw_up_to(generator, documents, count)
 
-    traits = pool_traits(mean_probabilities(pool), correlation, pool.unlabelled, config)
     hard_size = config.hard_size
     if hard_size is not None:
         decay = decay_factor(pool.round, pool.rounds, config.decay, config.decay_power)

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from crabjax.config import StrategyConfig
-from crabjax.pool.refine import SOURCES, pool_counts, pool_traits, refine_pool
+from crabjax.pool.refine import SOURCES, pool_traits, refine_pool
 from crabjax.scoring.correlation import label_correlation
 
 # Label 1 is a leaf of root 0; labels 0 and 2 never meet; label 3 is never seen.
@@ -58,7 +58,7 @@ def test_an_implied_label_still_excludes_another():
 def test_traits_are_those_of_the_unlabelled_documents():
     probabilities = pool_of(nothing=2, exclusive=3, root=1)
     traits = pool_traits(probabilities, label_correlation(LABELLED), np.array([1, 2, 5]), CONFIG)
-    assert pool_counts(traits) == {"hard_left": 1, "negative_left": 1}
+    assert traits.left() == {"hard_left": 1, "negative_left": 1}
     np.testing.assert_array_equal(traits.hard, [True, False, False])
 
 

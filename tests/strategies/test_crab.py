@@ -9,7 +9,7 @@ from crabjax.pool.score import pool_gains
 from crabjax.scoring.beta import BetaRule
 from crabjax.scoring.elr import expected_loss_reduction
 from crabjax.strategies import Pool, get_strategy
-from crabjax.strategies.common import documents_left
+from crabjax.strategies.common import beliefs_of
 
 CONFIG = StrategyConfig(anchor_fraction=0.2, per_label=6, hard_size=8, cluster="gains")
 
@@ -45,7 +45,9 @@ def test_info_counts_candidates_by_source():
 def test_hard_documents_left_are_those_without_a_predicted_label():
     pool = pool_of()
     mean = (1 / (1 + np.exp(-pool.logits))).mean(axis=0)[pool.unlabelled]
-    assert documents_left(pool, CONFIG)["hard_left"] == (mean <= 0.5).all(axis=1).sum() > 8
+    assert (
+        beliefs_of(pool, CONFIG).traits.left()["hard_left"] == (mean <= 0.5).all(axis=1).sum() > 8
+    )
 
 
 def test_hard_documents_decay_over_rounds():
@@ -175,7 +177,21 @@ def test_representative_rounds_keep_every_candidate():
 def test_labels_without_support_exclude_nothing():
     pool = pool_of()
     left = [
-        documents_left(pool, dataclasses.replace(CONFIG, two_sigma=0.5, min_support=support))
+        beliefs_of(
+            pool, dataclasses.replace(CONFIG, two_sigma=0.5, min_support=support)
+        ).traits.left()
         for support in (1, 10**6)
     ]
     assert left[0]["negative_left"] > left[1]["negative_left"] == 0
+
+
+def test_beliefs_that_a_pool_brings_along_are_not_worked_out_again():
+    pool = pool_of()
+    known = pool._replace(beliefs=beliefs_of(pool, CONFIG))
+    assert beliefs_of(known, CONFIG) is known.beliefs
+    np.testing.assert_array_equal(query(known).indices, query(pool).indices)
+    nobody_carries = known.beliefs.traits._replace(
+        carries=np.zeros_like(known.beliefs.traits.carries)
+    )
+    other = known._replace(beliefs=known.beliefs._replace(traits=nobody_carries))
+    assert query(other).info["candidates"]["label_wise"] == 0
