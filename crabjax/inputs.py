@@ -17,7 +17,7 @@ from crabjax.data.encode import (
     load_pretrained_tokenizer,
 )
 from crabjax.data.load import Dataset, load_data
-from crabjax.models import Model, build_model
+from crabjax.models import Model, build_model, get_builder
 from crabjax.models.embed import encode_documents
 from crabjax.models.pretrained import read_architecture
 from crabjax.models.pretrained_files import find_pretrained, resolve_pretrained
@@ -40,7 +40,11 @@ def load_dataset(config: Config) -> Dataset:
       PretrainedNotFoundError: for a Hugging Face tokenizer that is not to be had.
     """
     name = _tokenizer_name(config)
-    return load_data(config.data, None if name == WORDS else resolve_pretrained(name))
+    return load_data(
+        config.data,
+        None if name == WORDS else resolve_pretrained(name),
+        cache=config.devices.cache,
+    )
 
 
 def model_inputs(config: Config, tokens: np.ndarray) -> np.ndarray:
@@ -52,10 +56,10 @@ def model_inputs(config: Config, tokens: np.ndarray) -> np.ndarray:
         return tokens
     model = config.model
     key = settings_hash([fingerprint(tokens), model.pretrained, model.precision])
-    if config.data.cache and (stored := load_arrays(key)) is not None:
+    if config.devices.cache and (stored := load_arrays(key)) is not None:
         return stored[0]["vectors"]
     vectors = encode_documents(model.pretrained, tokens, precision=model.precision)
-    if config.data.cache:
+    if config.devices.cache:
         save_arrays(key, {"vectors": vectors}, {"pretrained": model.pretrained})
     return vectors
 
@@ -104,7 +108,8 @@ def fingerprint(*arrays: np.ndarray) -> str:
 
 
 def _tokenizer_name(config: Config) -> str:
-    """The tokenizer a config names, or the one its classifier needs."""
+    """The tokenizer a config names, or the one its classifier needs; an unknown one is an error."""
+    get_builder(config.model.name)
     pretrained = config.model.name in ("distilbert", "frozen")
     return config.data.tokenizer or (config.model.pretrained if pretrained else WORDS)
 

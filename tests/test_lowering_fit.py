@@ -7,7 +7,7 @@ import jax.numpy as jnp
 import pytest
 
 from crabjax.config import EnsembleConfig, ModelConfig
-from crabjax.ensemble.train import TrainingData, train
+from crabjax.ensemble.train import Recipe, TrainingData, train
 from crabjax.models import build_model
 from crabjax.models.pretrained import Architecture
 from crabjax.models.transformer import transformer_classifier
@@ -39,7 +39,7 @@ def test_fit_and_predict_lower(name, platform):
         shape((2,), jnp.int32),
         shape((2, 5), jnp.int32),
     )
-    fit = train.trace(model, EnsembleConfig(batch_size=4), params, data)
+    fit = train.trace(Recipe(model, EnsembleConfig(batch_size=4)), params, data)
     predict = jax.jit(jax.vmap(model.apply, in_axes=(0, None))).trace(params, inputs)
     for traced in (fit, predict):
         assert traced.lower(lowering_platforms=(platform,)).as_text()

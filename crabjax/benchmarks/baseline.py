@@ -59,7 +59,7 @@ def torch_seconds(config: Config, problem: Problem) -> dict[str, float]:
         tokens = problem.inputs[: problem.documents]
         lengths = (tokens != 0).sum(axis=1)
         by_length = np.argsort(lengths)  # so that a batch holds little padding
-        starts = range(0, len(tokens), config.ensemble.predict_batch or PREDICT_BATCH)
+        starts = range(0, len(tokens), config.devices.predict_batch or PREDICT_BATCH)
         chosen = [by_length[start : start + starts.step] for start in starts]
         batches = [
             torch.from_numpy(tokens[rows][:, : lengths[rows].max()]).long() for rows in chosen

@@ -7,16 +7,21 @@ another file; ``variants`` names several runs of one experiment, each by its own
 
 import dataclasses
 import difflib
-from collections.abc import Iterable, Mapping
+import warnings
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
 import yaml
 
 from crabjax.config.build import ConfigError, build, merge, nest, parse_override
-from crabjax.config.schema import PAPER, Config
+from crabjax.config.schema import BEFORE_IT_EXISTED, PAPER, RENAMED, Config
 
 CONFIG_FOLDER = Path(__file__).resolve().parents[2] / "configs"
+
+
+class ConfigWarning(UserWarning):
+    """A setting that was read, but should be stated otherwise."""
 
 
 def load_config(name: str | Path, overrides: Iterable[str] = ()) -> Config:
@@ -45,13 +50,13 @@ def load_variants(name: str | Path, overrides: Iterable[str] = ()) -> dict[str, 
     path = find_config(name)
     tree = _read_tree(path)
     variants = _variants(tree.pop("variants", {"": {}}), path)
-    changes = dict(parse_override(Config, text, "--set") for text in overrides)
+    changes = _changes(overrides)
     if "strategy.name" in changes:
         variants = _named_strategies(changes.pop("strategy.name"), variants)
     _build(tree, str(path))  # what is wrong in the file itself should be said of the file
     configs = {}
     for variant, own in variants.items():
-        merged = merge(tree, nest(own))
+        merged = merge(tree, _renamed(nest(own), f"{path}: variants.{variant}"))
         _build(merged, f"{path}: variants.{variant}")
         config = _build(merge(merged, nest(changes)), "--set")
         configs[variant or config.strategy.name] = config
@@ -132,13 +137,67 @@ def to_yaml(config: Config) -> str:
 
 def from_overrides(overrides: Iterable[str]) -> Config:
     """The defaults, changed by ``section.key=value`` strings."""
-    changes = dict(parse_override(Config, text, "--set") for text in overrides)
-    return _build(nest(changes), "--set")
+    return _build(nest(_changes(overrides)), "--set")
 
 
 def from_dict(tree: Mapping[str, Any], source: str = "config") -> Config:
     """Builds a configuration from nested dicts, with the checks of :func:`load_config`."""
-    return _build(tree, source)
+    return _build(_renamed(tree, source), source)
+
+
+def from_stored(tree: Mapping[str, Any], source: str) -> Config:
+    """Reads what :func:`to_dict` gave, perhaps in an earlier version.
+
+    A setting that did not exist then has the value that does what was done then.
+    """
+    return _build(merge(nest(BEFORE_IT_EXISTED), _renamed(tree)), source)
+
+
+def experiment_settings(config: Config) -> dict[str, Any]:
+    """By dotted key, all that can change a record: not where files go, nor how work is laid out."""
+
+    def flat(tree: Any, key: str) -> Iterator[tuple[str, Any]]:
+        if not isinstance(tree, dict):
+            yield key, tree
+            return
+        for name, value in tree.items():
+            yield from flat(value, f"{key}.{name}" if key else name)
+
+    tree = to_dict(config)
+    return dict(flat({name: tree[name] for name in tree if name not in ("devices", "output")}, ""))
+
+
+def _changes(overrides: Iterable[str]) -> dict[str, Any]:
+    """The values of ``section.key=value`` strings, by their present keys."""
+    changes = {}
+    for text in overrides:
+        old, sign, value = text.partition("=")
+        if (new := RENAMED.get(old.strip())) is not None:
+            _say_renamed("--set", old.strip())
+            text = f"{new}{sign}{value}"
+        key, changes[key] = parse_override(Config, text, "--set")
+    return changes
+
+
+def _renamed(tree: Any, source: str | None = None) -> Any:
+    """A tree with present names for its keys; says so, unless ``source`` is None."""
+    for old, new in RENAMED.items():
+        section, _, name = old.partition(".")
+        own = tree.get(section) if isinstance(tree, Mapping) else None
+        if not isinstance(own, Mapping) or name not in own:
+            continue
+        if source is not None:
+            _say_renamed(source, old)
+        rest = {key: value for key, value in own.items() if key != name}
+        devices = tree.get("devices")
+        laid_out = {} if devices in (None, "auto") else devices
+        tree = {**tree, section: rest, "devices": laid_out}
+        tree = merge(nest({new: own[name]}), tree)
+    return tree
+
+
+def _say_renamed(source: str, old: str) -> None:
+    warnings.warn(f"{source}: {old} is now {RENAMED[old]}", ConfigWarning, stacklevel=3)
 
 
 def _read_tree(path: Path, seen: tuple[Path, ...] = ()) -> dict[str, Any]:
@@ -151,6 +210,7 @@ def _read_tree(path: Path, seen: tuple[Path, ...] = ()) -> dict[str, Any]:
     tree = {} if tree is None else tree
     if not isinstance(tree, dict):
         raise ConfigError(f"{path}: expected sections, found {tree!r}")
+    tree = _renamed(tree, str(path))
     if (parent := tree.pop("extends", None)) is None:
         return tree
     beside = path.parent / str(parent)

@@ -39,7 +39,6 @@ class DataConfig:
     label_column: str = "labels"
     label_separator: str = ";"
     csv_delimiter: str = ","
-    cache: bool = True  # keep the arrays on disk, for the next start with the same files
     synthetic: SyntheticConfig = field(default_factory=SyntheticConfig)
 
 
@@ -47,7 +46,7 @@ class DataConfig:
 class ModelConfig:
     """The classifier of one ensemble member."""
 
-    name: Literal["text_cnn", "text_rnn", "distilbert", "frozen"] = "text_cnn"
+    name: str = "text_cnn"
     embedding: int = setting(64, at_least=1)
     widths: tuple[int, ...] = setting((2, 3, 4), at_least=1)
     kernels: int = setting(100, at_least=1)
@@ -65,7 +64,6 @@ class EnsembleConfig:
 
     members: int = setting(5, at_least=1)
     member_init: Literal["same", "independent"] = "independent"
-    members_at_once: int | None = setting(None, at_least=1)  # a device; None: what fits
     batch_size: int = setting(50, at_least=1)
     epochs: int = setting(80, at_least=1)
     patience: int = setting(30, at_least=1)
@@ -73,7 +71,6 @@ class EnsembleConfig:
     weight_decay: float = setting(0.01, at_least=0.0)
     schedule: Literal["constant", "warmup_linear"] = "constant"
     warmup_fraction: float = setting(0.1, at_least=0.0, at_most=1.0)
-    predict_batch: int | None = setting(256, at_least=1)  # a device; None: what fits
 
 
 @dataclass(frozen=True)
@@ -124,13 +121,19 @@ class LoopConfig:
 
 @dataclass(frozen=True)
 class DevicesConfig:
-    """Which devices share the work; ``devices: auto`` in a file leaves the choice to the run."""
+    """How the work is laid out; ``devices: auto`` in a file leaves the choice to the run.
+
+    Nothing here changes a record beyond rounding, so a run may be continued with other values.
+    """
 
     ensemble: int | None = setting(None, at_least=1)  # devices that members are shared out over
     pool: int | None = setting(None, at_least=1)  # devices that documents are shared out over
     coordinator: str | None = None  # host:port of process 0; "auto" on a cluster JAX knows
     processes: int | None = setting(None, at_least=1)  # with a coordinator: how many there are
     process: int | None = setting(None, at_least=0)  # and which of them this is
+    members_at_once: int | None = setting(None, at_least=1)  # a device; None: what fits
+    predict_batch: int | None = setting(256, at_least=1)  # a device; None: what fits
+    cache: bool = True  # keep encoded documents on disk, for the next start with the same files
 
 
 @dataclass(frozen=True)
@@ -154,6 +157,16 @@ class Config:
     output: OutputConfig = field(default_factory=OutputConfig)
     preset: Literal["recommended", "paper"] = "recommended"
 
+
+# Settings that stood elsewhere once; files that name them so are still read.
+RENAMED = {
+    "ensemble.members_at_once": "devices.members_at_once",
+    "ensemble.predict_batch": "devices.predict_batch",
+    "data.cache": "devices.cache",
+}
+
+# What a run did before a setting existed, where that is not the setting's default.
+BEFORE_IT_EXISTED: dict[str, Any] = {}
 
 # Where the defaults above differ from the paper, and what it has there. Not the learning rate:
 # the paper's 5e-2 trains worse than the 5e-3 of its released settings (METHOD section 8).

@@ -54,12 +54,13 @@ class Dataset:
         return read_splits(self.config)[split]
 
 
-def load_data(config: DataConfig, tokenizer: Path | None = None) -> Dataset:
+def load_data(config: DataConfig, tokenizer: Path | None = None, *, cache: bool = True) -> Dataset:
     """Reads and encodes a data set; the second time, the arrays come from the cache.
 
     Args:
       config: files, columns, lengths.
       tokenizer: folder of a Hugging Face tokenizer; None for the words of the training file.
+      cache: keep the arrays on disk, for the next start with the same files.
 
     Raises:
       DataError: for a missing file, saying how to make it; for input that cannot be used.
@@ -67,15 +68,15 @@ def load_data(config: DataConfig, tokenizer: Path | None = None) -> Dataset:
     Warns:
       DataWarning: with counts, for what was read otherwise than it stands in the files.
     """
-    key = _cache_key(config, find_files(config), tokenizer) if config.cache else ""
-    stored = load_arrays(key) if config.cache else None
+    key = _cache_key(config, find_files(config), tokenizer) if cache else ""
+    stored = load_arrays(key) if cache else None
     if stored is not None:
         arrays, facts = stored
         for note in facts["notes"]:
             warnings.warn(note, DataWarning, stacklevel=2)
     else:
         arrays, facts = _encode_all(config, tokenizer)
-        if config.cache:
+        if cache:
             save_arrays(key, arrays, facts)
     return _dataset(config, arrays, tuple(facts["label_names"]), facts["vocabulary_size"])
 
@@ -208,7 +209,7 @@ def _advice(config: DataConfig, path: Path) -> str:
     """What to run to get a file of one of the paper's data sets."""
     for name in (config.name, path.parent.name):
         if name in SOURCES:
-            about = SOURCES[name].ABOUT
+            about = SOURCES[name].about
             return (
                 f"Make it with `python scripts/prepare_data.py {name} --raw FOLDER --output "
                 f"{path.parent}`, where FOLDER holds {about.files}, from {about.where}"

@@ -6,7 +6,6 @@ as long as its slowest member; there every core trains one member after another 
 same program.
 """
 
-import dataclasses
 import functools
 from concurrent.futures import ThreadPoolExecutor
 from operator import itemgetter
@@ -17,16 +16,16 @@ import jax.numpy as jnp
 import numpy as np
 from jax.sharding import Mesh
 
-from crabjax.config import EnsembleConfig
+from crabjax.config import DevicesConfig, EnsembleConfig
 from crabjax.devices.batches import LARGEST_BATCH, usable_cores
 from crabjax.devices.memory import halve_once, halve_until_it_fits, program_bytes
 from crabjax.devices.mesh import ENSEMBLE, current_mesh, fetch, place
 from crabjax.ensemble import on_mesh
 from crabjax.ensemble.checks import check_failures, check_fit, check_words
-from crabjax.ensemble.train import FitInfo, TrainingData, train
+from crabjax.ensemble.train import FitInfo, Recipe, TrainingData, train
 from crabjax.models import Model, Params
 
-AT_ONCE = "ensemble.members_at_once"
+AT_ONCE = "devices.members_at_once"
 
 
 class MemberKeys(NamedTuple):
@@ -72,6 +71,7 @@ def fit_ensemble(
     train_rows: Any,
     train_counts: Any,
     validation_rows: Any,
+    devices: DevicesConfig = DevicesConfig(),  # noqa: B008
 ) -> tuple[Params, FitInfo]:
     """Trains every member from scratch and keeps the parameters of its best epoch.
 
@@ -87,6 +87,7 @@ def fit_ensemble(
       train_rows: int32 [M, C], rows of ``inputs`` each member trains on.
       train_counts: int32 [M], how many of them, from the left, are live.
       validation_rows: int32 [M, V], rows the epochs are compared on.
+      devices: how many members train, and how many validation documents are predicted, at once.
 
     Returns:
       Parameters with a leading axis M, on the device (of several devices, on the host unless
@@ -102,40 +103,36 @@ def fit_ensemble(
         check_words(model, jax.eval_shape(model.init, one), inputs)
     rows = tuple(np.asarray(a, np.int32) for a in (train_rows, train_counts, validation_rows))
     labels = np.asarray(labels, np.float32)
-    params, info = _fit_members(model, config, keys, np.asarray(inputs), labels, rows)
+    recipe = Recipe(model, config, devices.predict_batch or LARGEST_BATCH)
+    at_once = devices.members_at_once
+    params, info = _fit_members(recipe, keys, np.asarray(inputs), labels, rows, at_once)
     check_failures(info, config)
     return params, info
 
 
 def _fit_members(
-    model: Model, config: EnsembleConfig, keys: Any, inputs: Any, labels: Any, rows: Any
+    recipe: Recipe, keys: MemberKeys, inputs: Any, labels: Any, rows: Any, at_once: int | None
 ) -> tuple[Params, FitInfo]:
     """Trains the M members of checked arguments; see :func:`fit_ensemble`.
 
     Args:
-      model: the classifier.
-      config: of the training.
-      keys: ``MemberKeys`` [M].
+      recipe: what is trained, and how.
+      keys: [M].
       inputs: [N, ...].
       labels: float32 [N, K].
       rows: training rows, their counts and validation rows, int32 [M, ...] each.
+      at_once: members, or None for as many as fit.
     """
     mesh, members = current_mesh(), len(rows[0])
-    # The same program for groups of any run.
-    program = dataclasses.replace(
-        config, members_at_once=None, predict_batch=config.predict_batch or LARGEST_BATCH
-    )
     most = members if mesh is None else -(-members // mesh.shape[ENSEMBLE])
     if one_a_core(mesh):
         most = min(most, usable_cores())
-    if config.members_at_once is not None:
-        at_once = min(config.members_at_once, most)
-    else:
+    if at_once is None:
         shapes = tuple(jax.ShapeDtypeStruct(np.shape(a), a.dtype) for a in (inputs, labels, *rows))
-        at_once = _plan(model, program, mesh, most, keys.train.dtype, shapes)
+        at_once = _plan(recipe, mesh, most, keys.train.dtype, shapes)
     shared = tuple(jax.device_put(a) if mesh is None else place(mesh, a) for a in (inputs, labels))
-    fit = functools.partial(_fit, model, program, mesh, shared, (keys, *rows))
-    return halve_once(AT_ONCE, at_once, fit)
+    fit = functools.partial(_fit, recipe, mesh, shared, (keys, *rows))
+    return halve_once(AT_ONCE, min(at_once, most), fit)
 
 
 def one_a_core(mesh: Mesh | None) -> bool:
@@ -143,7 +140,7 @@ def one_a_core(mesh: Mesh | None) -> bool:
     return mesh is None and jax.default_backend() == "cpu"
 
 
-def _fit(model, config, mesh, shared, own, at_once: int) -> tuple[Params, FitInfo]:
+def _fit(recipe: Recipe, mesh, shared, own, at_once: int) -> tuple[Params, FitInfo]:
     members = len(own[1])
     workers, group = (at_once, 1) if one_a_core(mesh) else (1, at_once)
     if mesh is not None:
@@ -154,9 +151,9 @@ def _fit(model, config, mesh, shared, own, at_once: int) -> tuple[Params, FitInf
         chosen = np.minimum(np.arange(start, start + group), members - 1)
         keys, *rows = _of_members(own, chosen)
         if mesh is None:
-            found = _fit_group(model, config, *shared, keys, *rows)
+            found = _fit_group(recipe, *shared, keys, *rows)
         else:
-            found = on_mesh.fit_members(mesh, model, config, *shared, keys, *rows)
+            found = on_mesh.fit_members(mesh, recipe, *shared, keys, *rows)
         return jax.block_until_ready(found)
 
     with ThreadPoolExecutor(workers) as pool:
@@ -171,10 +168,10 @@ def _of_members(own, chosen):
     return jax.tree.map(itemgetter(chosen), own)
 
 
-def _fit_group(model, config, inputs, labels, keys, *rows) -> tuple[Params, FitInfo]:
+def _fit_group(recipe: Recipe, inputs, labels, keys, *rows) -> tuple[Params, FitInfo]:
     # Outside the compiled program: pretrained weights would become constants inside it.
-    params = jax.vmap(model.init)(keys.init)
-    return train(model, config, params, TrainingData(inputs, labels, keys.train, *rows))
+    params = jax.vmap(recipe.model.init)(keys.init)
+    return train(recipe, params, TrainingData(inputs, labels, keys.train, *rows))
 
 
 def _join(leaves, members: int, mesh: Mesh | None):
@@ -187,10 +184,10 @@ def _join(leaves, members: int, mesh: Mesh | None):
 
 
 @functools.cache
-def _plan(model, config, mesh, most: int, key, shapes) -> int:
+def _plan(recipe: Recipe, mesh, most: int, key, shapes) -> int:
     """Members that a device can train at once; decided, and said, once for the same shapes."""
     documents = sum(one.size * one.dtype.itemsize for one in shapes[:2])
-    needed_by = functools.partial(_fit_bytes, model, config, key, shapes)
+    needed_by = functools.partial(_fit_bytes, recipe, key, shapes)
 
     def needed(at_once: int) -> float:
         if not one_a_core(mesh):
@@ -201,11 +198,9 @@ def _plan(model, config, mesh, most: int, key, shapes) -> int:
     return halve_until_it_fits("members trained at once", most, needed)
 
 
-def _fit_bytes(model, config, key, shapes, members: int) -> int:
+def _fit_bytes(recipe: Recipe, key, shapes, members: int) -> int:
     inputs, labels, *rows = shapes
     keys: Any = jax.ShapeDtypeStruct((members,), key)
-    params = jax.eval_shape(jax.vmap(model.init), keys)
+    params = jax.eval_shape(jax.vmap(recipe.model.init), keys)
     own: list[Any] = [jax.ShapeDtypeStruct((members, *one.shape[1:]), one.dtype) for one in rows]
-    return program_bytes(
-        train.trace(model, config, params, TrainingData(inputs, labels, keys, *own))
-    )
+    return program_bytes(train.trace(recipe, params, TrainingData(inputs, labels, keys, *own)))

@@ -11,16 +11,14 @@ import numpy as np
 from jax.sharding import Mesh, NamedSharding
 from jax.sharding import PartitionSpec as P
 
-from crabjax.config import EnsembleConfig
 from crabjax.devices.mesh import ENSEMBLE, POOL, fetch, place, place_parts
-from crabjax.ensemble.train import FitInfo, TrainingData, train
+from crabjax.ensemble.train import FitInfo, Recipe, TrainingData, train
 from crabjax.models import Model, Params
 
 
 def fit_members(
     mesh: Mesh,
-    model: Model,
-    config: EnsembleConfig,
+    recipe: Recipe,
     inputs: jax.Array,
     labels: jax.Array,
     keys: Any,
@@ -30,24 +28,25 @@ def fit_members(
 
     Args:
       mesh: the devices.
-      model: the classifier.
-      config: of the training.
+      recipe: what is trained, and how.
       inputs: [N, ...] on every device.
       labels: float32 [N, K] on every device.
       keys: ``MemberKeys`` [M].
       *rows: the training rows, their counts and the validation rows, [M, ...] each.
     """
-    params = place_parts(mesh, len(rows[0]), lambda own: jax.vmap(model.init)(keys.init[own]))
+    params = place_parts(
+        mesh, len(rows[0]), lambda own: jax.vmap(recipe.model.init)(keys.init[own])
+    )
     own = (place(mesh, one, ENSEMBLE) for one in (jax.random.key_data(keys.train), *rows))
-    return _train(mesh, model, config, params, TrainingData(inputs, labels, *own))
+    return _train(mesh, recipe, params, TrainingData(inputs, labels, *own))
 
 
 # Devices train apart from each other: each stops when its own members have.
-@functools.partial(jax.jit, static_argnames=("mesh", "model", "config"), donate_argnames="params")
-def _train(mesh: Mesh, model: Model, config: EnsembleConfig, params: Params, data: TrainingData):
+@functools.partial(jax.jit, static_argnames=("mesh", "recipe"), donate_argnames="params")
+def _train(mesh: Mesh, recipe: Recipe, params: Params, data: TrainingData):
     def train_own(params: Params, data: TrainingData):
         keys = jax.random.wrap_key_data(data.keys)
-        return train(model, config, params, data._replace(keys=keys))
+        return train(recipe, params, data._replace(keys=keys))
 
     axes: list[Any] = [P(), P(), *[P(ENSEMBLE)] * 4]
     return jax.shard_map(

@@ -17,7 +17,7 @@ from crabjax.ensemble import on_mesh
 from crabjax.ensemble.checks import EnsembleError, check_words
 from crabjax.models import Model, Params
 
-BATCH = "ensemble.predict_batch"
+BATCH = "devices.predict_batch"
 
 
 def predict_logits(

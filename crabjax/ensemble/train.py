@@ -39,6 +39,20 @@ class FitInfo(NamedTuple):
     failed_epoch: Any
 
 
+class Recipe(NamedTuple):
+    """What is trained, and how: all that a compiled training program depends on but shapes.
+
+    Attributes:
+      model: the classifier.
+      config: batches, epochs, patience, optimiser.
+      validation_batch: validation documents predicted at once.
+    """
+
+    model: Model
+    config: EnsembleConfig
+    validation_batch: int = 256
+
+
 class TrainingData(NamedTuple):
     """Documents, and what each member makes of them.
 
@@ -73,14 +87,13 @@ class _Progress(NamedTuple):
     validation_f1: jax.Array
 
 
-@functools.partial(jax.jit, static_argnames=("model", "config"), donate_argnames="params")
-def train(
-    model: Model, config: EnsembleConfig, params: Params, data: TrainingData
-) -> tuple[Params, FitInfo]:
+@functools.partial(jax.jit, static_argnames="recipe", donate_argnames="params")
+def train(recipe: Recipe, params: Params, data: TrainingData) -> tuple[Params, FitInfo]:
     """Trains from given parameters [M, ...]; returns those of the best epochs.
 
     Members that have stopped are masked out until all have; see ``fit_ensemble``.
     """
+    model, config, _ = recipe
     members = len(data.train_counts)
     words = _order_words(model, params, data)
     learner = start_learner(model, config, params, words)
@@ -100,7 +113,7 @@ def train(
 
     def run_epoch(progress: _Progress) -> _Progress:
         learner, loss = _train_epoch(model, config, progress, data, words)
-        f1, finite = _validate(model, config, all_params(model, learner), data, words)
+        f1, finite = _validate(recipe, all_params(model, learner), data, words)
         return _record(model, config, progress, learner, loss, f1, finite)
 
     def unfinished(progress: _Progress) -> jax.Array:
@@ -143,10 +156,10 @@ def _train_epoch(model, config, progress: _Progress, data: TrainingData, words):
     return shrink_idle_words(learner, words), total / counts.astype(total.dtype)
 
 
-def _validate(model, config, params, data: TrainingData, words):
+def _validate(recipe: Recipe, params, data: TrainingData, words):
     """Micro-F1 at 0.5 [M] on each member's validation rows, and whether all logits are finite."""
-    members, documents = data.validation_rows.shape
-    size = documents if model.streaming else min(config.predict_batch, documents)
+    model, members, documents = recipe.model, *data.validation_rows.shape
+    size = documents if model.streaming else min(recipe.validation_batch, documents)
     padding = -documents % size
     live = jnp.arange(documents + padding).reshape(-1, size) < documents  # [chunks, size]
     chunks = jnp.pad(data.validation_rows, ((0, 0), (0, padding))).reshape(members, -1, size)

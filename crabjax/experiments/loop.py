@@ -123,12 +123,13 @@ def fit(config: Config, problem: Problem, state: State) -> tuple[Any, FitInfo]:
         np.repeat(rows, members, axis=0),
         np.repeat(counts, members),
         np.repeat(problem.validation_rows, members, axis=0),
+        config.devices,
     )
 
 
 def predict(config: Config, problem: Problem, params: Any, inputs: np.ndarray) -> np.ndarray:
     """Member logits, by seed: [S, E, X, K]."""
-    logits = predict_logits(problem.model, params, inputs, config.ensemble.predict_batch)
+    logits = predict_logits(problem.model, params, inputs, config.devices.predict_batch)
     return logits.reshape(-1, config.ensemble.members, *logits.shape[1:])
 
 
@@ -173,7 +174,7 @@ def query(config: Config, problem: Problem, seen: list[Pool], params: Any) -> li
 
 def document_features(config: Config, problem: Problem, params: Any) -> np.ndarray:
     """The document vectors of each seed's first member, [S, N, D]."""
-    inputs, batch = problem.inputs[: problem.documents], config.ensemble.predict_batch
+    inputs, batch = problem.inputs[: problem.documents], config.devices.predict_batch
     firsts = range(0, len(config.loop.seeds) * config.ensemble.members, config.ensemble.members)
     one = lambda member: jax.tree.map(lambda leaf: leaf[member], params)
     return np.stack([predict_features(problem.model, one(m), inputs, batch) for m in firsts])

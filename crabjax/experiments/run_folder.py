@@ -18,7 +18,14 @@ from typing import Any
 import jax
 import numpy as np
 
-from crabjax.config import Config, ConfigError, to_dict, to_yaml
+from crabjax.config import (
+    Config,
+    ConfigError,
+    experiment_settings,
+    from_stored,
+    to_dict,
+    to_yaml,
+)
 from crabjax.devices.processes import array_of_first, check_agreement, on_first
 from crabjax.experiments.checkpoint import Checkpoints, Saved
 from crabjax.files import write_text
@@ -49,7 +56,7 @@ class RunFolder:
 
     def __enter__(self) -> "RunFolder":
         self._open = ExitStack()
-        check_agreement("config", _digest(_comparable(to_dict(self._config))))
+        check_agreement("config", _digest(experiment_settings(self._config)))
         on_first(self._open_files)
         return self
 
@@ -131,8 +138,8 @@ class RunFolder:
         """What run.json says, written first of all files: it marks the folder as a run's."""
         if (self.path / RUN).is_file() and not self._fresh:
             run = json.loads((self.path / RUN).read_text(encoding="utf-8"))
-            wanted = _comparable(to_dict(self._config))
-            if differences := _differences(_comparable(run["config"]), wanted):
+            found = experiment_settings(from_stored(run["config"], str(self.path / RUN)))
+            if differences := _differences(found, experiment_settings(self._config)):
                 raise ConfigError(
                     f"{self.path}: holds a run of another config:\n  "
                     + "\n  ".join(differences)
@@ -192,25 +199,11 @@ def _versions() -> dict[str, str]:
     return {"python": platform.python_version()} | {one: metadata.version(one) for one in PACKAGES}
 
 
-def _comparable(tree: dict[str, Any], prefix: str = "") -> dict[str, Any]:
-    """Dotted keys of everything that can change a record; files and devices cannot."""
-    flat: dict[str, Any] = {}
-    for name, value in tree.items():
-        key = prefix + name
-        if key in ("devices", "output", "data.cache"):
-            continue
-        if isinstance(value, dict):
-            flat |= _comparable(value, f"{key}.")
-        else:
-            flat[key] = value
-    return flat
-
-
 def _differences(found: dict[str, Any], wanted: dict[str, Any]) -> list[str]:
     return [
-        f"{key}: {found.get(key, 'absent')} there, {wanted.get(key, 'absent')} asked for"
-        for key in dict.fromkeys([*wanted, *found])
-        if found.get(key, ...) != wanted.get(key, ...)
+        f"{key}: {found[key]} there, {wanted[key]} asked for"
+        for key in wanted
+        if found[key] != wanted[key]
     ]
 
 

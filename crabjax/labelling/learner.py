@@ -11,7 +11,7 @@ import jax
 import numpy as np
 from scipy.special import expit
 
-from crabjax.config import Config, from_dict, to_dict
+from crabjax.config import Config, experiment_settings, from_stored, to_dict
 from crabjax.ensemble import fit_ensemble, member_keys, predict_features, predict_logits
 from crabjax.inputs import EncodedTexts, encode_texts, text_inputs
 from crabjax.keys import host_generator, run_key
@@ -136,10 +136,10 @@ class Learner:
             return expit(self._seen_logits()[:, rows]).mean(axis=0)
         params, documents = self._ensemble(), self._documents()
         # Not kept on disk: these documents may never come again.
-        data = dataclasses.replace(self.config.data, cache=False)
-        config = dataclasses.replace(self.config, data=data)
+        devices = dataclasses.replace(self.config.devices, cache=False)
+        config = dataclasses.replace(self.config, devices=devices)
         inputs = text_inputs(config, documents.tokenizer, texts)
-        batch = self.config.ensemble.predict_batch
+        batch = self.config.devices.predict_batch
         return expit(predict_logits(documents.model, params, inputs, batch)).mean(axis=0)
 
     def evaluate(self, texts: Sequence[str], labels: Any) -> dict[str, float]:
@@ -179,11 +179,12 @@ class Learner:
             documents.inputs,
             known.labels(),
             known.labelled_rows(),
+            self.config.devices,
         )
 
     def fingerprint(self) -> str:
         """A hash of all that decides the results: version, configuration, texts and answers."""
-        decides = self._state() | {"version": VERSION}
+        decides = self._decides() | {"version": VERSION}
         return hashlib.sha256(json.dumps(decides, sort_keys=True).encode()).hexdigest()
 
     def save(self, folder: str | Path) -> None:
@@ -199,7 +200,7 @@ class Learner:
         """
         state, params, _ = read_saved(Path(folder))
         try:
-            learner = cls(from_dict(state["config"], "config"), state["label_names"])
+            learner = cls(from_stored(state["config"], "config"), state["label_names"])
             learner._known = LabelledTexts.from_dict(state)
         except (KeyError, TypeError, ValueError, AttributeError) as error:
             reason = f"{error} is missing" if isinstance(error, KeyError) else error
@@ -222,9 +223,13 @@ class Learner:
         state, params, version = read_saved(Path(folder))
         if version != VERSION:
             raise SavedLearnerError(f"{folder}: of crabjax {version}, this is {VERSION}")
-        if same := state == self._state():
+        config = from_stored(state["config"], str(folder))
+        if same := state | {"config": experiment_settings(config)} == self._decides():
             self._params, self._logits = params, None
         return same
+
+    def _decides(self) -> dict[str, Any]:
+        return {"config": experiment_settings(self.config)} | self._known.to_dict()
 
     def _state(self) -> dict[str, Any]:
         return {"config": to_dict(self.config)} | self._known.to_dict()
@@ -260,7 +265,13 @@ class Learner:
             rows = member_rows(labelled, config.members, host_generator(key))
             keys = member_keys(key[None], config.members, config.member_init)
             self._params, _ = fit_ensemble(
-                documents.model, config, keys, documents.inputs, labels, *rows
+                documents.model,
+                config,
+                keys,
+                documents.inputs,
+                labels,
+                *rows,
+                self.config.devices,
             )
         return self._params
 
@@ -268,7 +279,7 @@ class Learner:
         """Member logits of every text seen, [E, N, K]."""
         if self._logits is None:
             params, documents = self._ensemble(), self._documents()
-            batch = self.config.ensemble.predict_batch
+            batch = self.config.devices.predict_batch
             self._logits = predict_logits(documents.model, params, documents.inputs, batch)
         return self._logits
 
@@ -276,7 +287,7 @@ class Learner:
         loop, features = self.config.loop, None
         if get_strategy(self.config.strategy.name).needs_features(self.config.strategy):
             first = jax.tree.map(lambda leaf: leaf[0], self._ensemble())
-            documents, batch = self._documents(), self.config.ensemble.predict_batch
+            documents, batch = self._documents(), self.config.devices.predict_batch
             features = predict_features(documents.model, first, documents.inputs, batch)
         return Pool(
             logits=self._seen_logits(),

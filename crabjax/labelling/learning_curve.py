@@ -5,7 +5,7 @@ from typing import NamedTuple
 import jax
 import numpy as np
 
-from crabjax.config import EnsembleConfig
+from crabjax.config import DevicesConfig, EnsembleConfig
 from crabjax.ensemble import fit_ensemble, member_keys, predict_logits
 from crabjax.keys import host_generator
 from crabjax.labelling.held_out import split_rows
@@ -45,6 +45,7 @@ def learning_curve(
     inputs: np.ndarray,
     labels: np.ndarray,
     rows: np.ndarray,
+    devices: DevicesConfig,
 ) -> LearningCurve:
     """Cross-validates on all labelled documents, learning from the first n, n/2, n/4, ...
 
@@ -58,6 +59,7 @@ def learning_curve(
       inputs: [N, ...].
       labels: bool [N, K].
       rows: int [n], the labelled documents in the order they were labelled; at least 10.
+      devices: how the work is laid out.
     """
     fold_key, fit_key = jax.random.split(key)
     generator = host_generator(fold_key)
@@ -68,8 +70,9 @@ def learning_curve(
     for size in sizes:
         early = np.arange(len(rows)) < size
         parts = [generator.permutation(rows[early & (folds != fold)]) for fold in range(FOLDS)]
-        params, _ = fit_ensemble(model, config, keys, inputs, labels, *split_rows(parts, len(rows)))
-        logits = predict_logits(model, params, inputs[rows], config.predict_batch)  # [F, n, K]
+        split = split_rows(parts, len(rows))
+        params, _ = fit_ensemble(model, config, keys, inputs, labels, *split, devices)
+        logits = predict_logits(model, params, inputs[rows], devices.predict_batch)  # [F, n, K]
         predicted.append(logits[folds, np.arange(len(rows))] > 0)
     return score_curve(sizes, np.stack(predicted), labels[rows], generator)
 

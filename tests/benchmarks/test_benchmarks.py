@@ -30,7 +30,7 @@ TINY = {
     "round": {
         "repeats": 1,
         "overrides": [
-            "data.cache=false", "data.validation_size=5", "data.max_tokens=6",
+            "devices.cache=false", "data.validation_size=5", "data.max_tokens=6",
             "data.synthetic.documents=320", "data.synthetic.test_documents=5",
             "model.kernels=2", "model.widths=2", "model.embedding=2", "ensemble.epochs=1",
             "ensemble.members=2", "loop.seeds=0", "loop.initial_size=5", "loop.query_size=3",

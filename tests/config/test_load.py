@@ -6,7 +6,10 @@ from crabjax.config import (
     CONFIG_FOLDER,
     Config,
     ConfigError,
+    ConfigWarning,
+    DevicesConfig,
     StrategyConfig,
+    experiment_settings,
     find_config,
     from_dict,
     load_config,
@@ -99,11 +102,11 @@ def test_several_strategies_in_one_override(tmp_path):
 
 
 def test_an_empty_section_of_a_child_changes_nothing(tmp_path):
-    write(tmp_path, "loop: {rounds: 2}\nensemble: {members_at_once: 3}", "base.yaml")
-    child = "extends: base.yaml\nloop:\nensemble: {members_at_once: null}"
+    write(tmp_path, "loop: {rounds: 2}\ndevices: {members_at_once: 3}", "base.yaml")
+    child = "extends: base.yaml\nloop:\ndevices: {members_at_once: null}"
     config = load_config(write(tmp_path, child))
     assert config.loop.rounds == 2
-    assert config.ensemble.members_at_once is None
+    assert config.devices.members_at_once is None
 
 
 def test_devices_can_be_left_to_the_run(tmp_path):
@@ -235,3 +238,40 @@ def test_figures_are_those_of_the_paper(path):
         whole, without = variants.values()
         assert whole.strategy != without.strategy
         assert whole.data.name == "mimic"
+
+
+OLD_NAMES = """
+ensemble: {members_at_once: 3, epochs: 7}
+data: {cache: false}
+variants:
+  small: {ensemble.predict_batch: 16}
+"""
+
+
+def test_old_names_are_read_and_the_new_ones_said(tmp_path):
+    path = write(tmp_path, OLD_NAMES)
+    with pytest.warns(ConfigWarning) as said:
+        config = load_config(path, ["ensemble.members_at_once=4"])
+    assert config.devices == DevicesConfig(members_at_once=4, predict_batch=16, cache=False)
+    assert config.ensemble.epochs == 7
+    assert sorted(str(one.message).removeprefix(f"{path}: ") for one in said) == [
+        "--set: ensemble.members_at_once is now devices.members_at_once",
+        "data.cache is now devices.cache",
+        "ensemble.members_at_once is now devices.members_at_once",
+        "variants.small: ensemble.predict_batch is now devices.predict_batch",
+    ]
+
+
+def test_the_new_name_wins_over_the_old_one(tmp_path):
+    path = write(tmp_path, "data: {cache: false}\ndevices: {cache: true}")
+    with pytest.warns(ConfigWarning):
+        assert load_config(path).devices.cache
+    path = write(tmp_path, "data: {cache: false}\ndevices: auto")
+    with pytest.warns(ConfigWarning):
+        assert not load_config(path).devices.cache
+
+
+def test_experiment_settings_leave_out_what_changes_no_record():
+    settings = experiment_settings(Config())
+    assert settings["data.synthetic.roots"] == 4
+    assert not [key for key in settings if key.startswith(("devices", "output"))]

@@ -79,7 +79,7 @@ def test_cache_notices_changed_content_and_settings(config, tmp_path):
     np.testing.assert_array_equal(changed.test.tokens, [[3, 3, 0]])
     assert load_data(replace(config, min_count=1)).vocabulary_size == 5
     assert load_data(replace(config, max_tokens=1)).train.tokens.shape == (3, 1)
-    same(load_data(replace(config, cache=False)), changed)
+    same(load_data(config, cache=False), changed)
     assert len(list((cache_folder() / "encoded").iterdir())) == 4
     assert first.vocabulary_size == 4
 

@@ -4,7 +4,6 @@
 starts. By hand: ``JAX_NUM_CPU_DEVICES=8 pytest -n 0 tests/devices/eight_devices.py``.
 """
 
-import dataclasses
 from typing import Any
 
 import jax
@@ -16,7 +15,7 @@ from scipy.special import expit
 from crabjax.config import DevicesConfig, EnsembleConfig, ModelConfig
 from crabjax.devices.mesh import use_devices
 from crabjax.ensemble import fit_ensemble, member_keys, on_mesh, predict_features, predict_logits
-from crabjax.ensemble.train import TrainingData
+from crabjax.ensemble.train import Recipe, TrainingData
 from crabjax.models import build_model
 from crabjax.pool.score import Anchors, _score_on_mesh, pool_gains
 from crabjax.scoring.beta import BetaRule
@@ -33,13 +32,14 @@ INPUTS = GENERATOR.normal(size=(DOCUMENTS, FEATURES)).astype(np.float32)
 TRUTH = INPUTS[:, :LABELS] > 0
 
 
-def fit(members, config=CONFIG):
+def fit(members, at_once=None):
     """Training sets of different sizes, so that members stop in different epochs."""
     keys = member_keys(jax.random.key(3)[None], members, "independent")
     rows = np.tile(np.arange(30, dtype=np.int32), (members, 1))
     counts = 10 + np.arange(members) * 3 % 20
     validation = np.tile(np.arange(30, 45, dtype=np.int32), (members, 1))
-    return fit_ensemble(MODEL, config, keys, INPUTS, TRUTH, rows, counts, validation)
+    devices = DevicesConfig(members_at_once=at_once)
+    return fit_ensemble(MODEL, CONFIG, keys, INPUTS, TRUTH, rows, counts, validation, devices)
 
 
 @pytest.fixture(scope="module")
@@ -80,7 +80,7 @@ def test_members_that_fill_the_devices_stay_on_them(alone):
 @pytest.mark.parametrize(("shape", "at_once"), [((8, 1), None), ((2, 3), 2)])
 def test_members_that_do_not_fill_the_devices(alone, shape, at_once):
     with on(*shape):
-        found = fit(7, dataclasses.replace(CONFIG, members_at_once=at_once))
+        found = fit(7, at_once)
     assert_same_fit(found, alone)
 
 
@@ -132,7 +132,7 @@ def trace_sharded(name, mesh):
     rows = (shape(4, *own, dtype=jnp.int32) for own in ((8,), (), (6,)))
     data = TrainingData(inputs, shape(16, LABELS), shape(4, 2, dtype=jnp.uint32), *rows)
     scored = shape(16, 4, LABELS), shape(4, 5, LABELS), shape(LABELS)
-    yield on_mesh._train.trace(mesh, model, CONFIG, params, data)
+    yield on_mesh._train.trace(mesh, Recipe(model, CONFIG), params, data)
     yield on_mesh.member_logits.trace(mesh, model, params, inputs)
     yield on_mesh.member_features.trace(mesh, model, first, inputs)
     yield _score_on_mesh.trace(mesh, BetaRule(), *scored)

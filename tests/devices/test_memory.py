@@ -9,10 +9,10 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from crabjax.config import EnsembleConfig, ModelConfig
+from crabjax.config import DevicesConfig, EnsembleConfig, ModelConfig
 from crabjax.devices import batches, memory
 from crabjax.ensemble import fit, fit_ensemble, member_keys, predict, predict_logits
-from crabjax.ensemble.train import TrainingData, train
+from crabjax.ensemble.train import Recipe, TrainingData, train
 from crabjax.models import build_model
 from crabjax.models.pretrained import Architecture
 from crabjax.models.transformer import transformer_classifier
@@ -41,7 +41,7 @@ def test_the_estimate_is_near_what_the_compiler_says(name):
         inputs = shape((DOCUMENTS, 32), jnp.int32)
     rows = [shape((MEMBERS, *own), jnp.int32) for own in ((100,), (), (80,))]
     data = TrainingData(inputs, shape((DOCUMENTS, LABELS), jnp.float32), keys, *rows)
-    program = train.trace(model, EnsembleConfig(batch_size=16, predict_batch=64), params, data)
+    program = train.trace(Recipe(model, EnsembleConfig(batch_size=16), 64), params, data)
     known: Any = program.lower().compile().memory_analysis()
     needed = (
         known.argument_size_in_bytes
@@ -104,27 +104,27 @@ def test_out_of_memory_is_halved_once_and_said(arguments, under_vmap, sizes, mon
     expected, _ = fit_ensemble(MODEL, CONFIG, *arguments)
     error, seen, meeting = real_out_of_memory(), [], threading.Barrier(3)
 
-    def fit_group(model, config, inputs, labels, keys, *rows):
+    def fit_group(recipe, inputs, labels, keys, *rows):
         seen.append(len(rows[0]))
         if under_vmap and len(rows[0]) == 3:
             raise error
         if not under_vmap and len(seen) <= 3:
             meeting.wait(timeout=30)  # three at once, and all of them fail
             raise error
-        return fit_small_group(model, config, inputs, labels, keys, *rows)
+        return fit_small_group(recipe, inputs, labels, keys, *rows)
 
     fit_small_group = fit._fit_group
     monkeypatch.setattr(fit, "_fit_group", fit_group)
     monkeypatch.setattr(fit, "one_a_core", lambda mesh: not under_vmap)
     monkeypatch.setattr(fit, "usable_cores", lambda: 3)
-    config = EnsembleConfig(batch_size=10, epochs=2, members_at_once=3)
-    found, _ = fit_ensemble(MODEL, config, *arguments)
-    assert "ensemble.members_at_once: out of memory with 3; once more with 2" in caplog.text
+    three = DevicesConfig(members_at_once=3)
+    found, _ = fit_ensemble(MODEL, CONFIG, *arguments, devices=three)
+    assert "devices.members_at_once: out of memory with 3; once more with 2" in caplog.text
     assert seen[-len(sizes) :] == sizes
     jax.tree.map(lambda a, b: np.testing.assert_allclose(a, b, atol=1e-6), found, expected)
     monkeypatch.setattr(fit, "_fit_group", lambda *arguments: (_ for _ in ()).throw(error))
     with pytest.raises(jax.errors.JaxRuntimeError, match="RESOURCE_EXHAUSTED"):
-        fit_ensemble(MODEL, config, *arguments)
+        fit_ensemble(MODEL, CONFIG, *arguments, devices=three)
 
 
 @pytest.mark.parametrize("cores", [1, 2, 7])

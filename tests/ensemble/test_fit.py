@@ -9,7 +9,7 @@ import numpy as np
 import optax
 import pytest
 
-from crabjax.config import EnsembleConfig, ModelConfig
+from crabjax.config import DevicesConfig, EnsembleConfig, ModelConfig
 from crabjax.ensemble import (
     EnsembleError,
     MemberKeys,
@@ -29,9 +29,8 @@ from crabjax.models.transformer import transformer_classifier
 MEMBERS, DOCUMENTS, TOKENS, LABELS = 3, 90, 6, 2
 VOCABULARY = 2 * TILE + 40  # most words occur in no training document
 CNN = ModelConfig(name="text_cnn", embedding=4, kernels=3, widths=(1, 2), dropout=0.2)
-CONFIG = EnsembleConfig(
-    batch_size=16, epochs=20, patience=6, learning_rate=0.1, weight_decay=0.1, predict_batch=8
-)
+CONFIG = EnsembleConfig(batch_size=16, epochs=20, patience=6, learning_rate=0.1, weight_decay=0.1)
+DEVICES = DevicesConfig(predict_batch=8)  # several chunks of validation documents
 
 
 class Setting(NamedTuple):
@@ -43,8 +42,8 @@ class Setting(NamedTuple):
     train_counts: np.ndarray
     validation_rows: np.ndarray
 
-    def fit(self, config=CONFIG):
-        return fit_ensemble(self.model, config, *self[1:])
+    def fit(self, config=CONFIG, devices=DEVICES):
+        return fit_ensemble(self.model, config, *self[1:], devices)
 
 
 def make_setting(model_config=CNN) -> Setting:
@@ -218,7 +217,9 @@ def test_capacity_does_not_matter(setting, fitted):
 @pytest.mark.parametrize("members_at_once", [2, 100])
 def test_members_under_vmap_are_what_they_are_alone(setting, fitted, members_at_once, monkeypatch):
     monkeypatch.setattr(fit, "one_a_core", lambda mesh: False)
-    params, info = setting.fit(dataclasses.replace(CONFIG, members_at_once=members_at_once))
+    params, info = setting.fit(
+        devices=dataclasses.replace(DEVICES, members_at_once=members_at_once)
+    )
     assert_same_params(params, fitted[0])
     np.testing.assert_array_equal(info.best_epoch, fitted[1].best_epoch)
     np.testing.assert_array_equal(info.epochs_run, fitted[1].epochs_run)

@@ -14,7 +14,7 @@ pytestmark = pytest.mark.slow
 
 LABELS, DOCUMENTS, TRAINING = 3, 500, 150
 SMALL = Architecture("distilbert", 30, positions=8, width=16, inner=32, heads=2, layers=1)
-CONFIG = EnsembleConfig(batch_size=25, epochs=25, learning_rate=1e-2, predict_batch=100)
+CONFIG = EnsembleConfig(batch_size=25, epochs=25, learning_rate=1e-2)
 
 
 @pytest.fixture(scope="module")

@@ -17,11 +17,11 @@ TINY = {
     "data": {
         "validation_size": 40,
         "max_tokens": 16,
-        "cache": False,
         "synthetic": {"documents": 200, "test_documents": 50, "mean_ir": 5.0},
     },
     "model": {"embedding": 4, "kernels": 4, "widths": [2]},
-    "ensemble": {"members": 2, "epochs": 3, "batch_size": 20, "predict_batch": 64},
+    "devices": {"cache": False, "predict_batch": 64},
+    "ensemble": {"members": 2, "epochs": 3, "batch_size": 20},
     "strategy": {"name": "crab", "per_label": 10, "hard_size": 20},
     "loop": {"rounds": 6, "initial_size": 20, "query_size": 10, "seeds": [0, 1]},
 }
@@ -107,7 +107,7 @@ def test_the_pool_hides_unrevealed_labels():
     problem = prepare(CONFIG)
     state = loop.State(0, problem.initial)
     logits = np.zeros((2, 2, problem.documents, problem.labels.shape[1]), np.float32)
-    for seed, pool in enumerate(loop.pools(problem, state, logits)):
+    for seed, pool in enumerate(loop.pools(CONFIG, problem, state, logits)):
         assert not pool.labels[pool.unlabelled].any()
         assert pool.labels[pool.labelled].any()
         assert not set(pool.labelled) & set(pool.unlabelled)

@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from crabjax.config import ConfigError, from_dict, to_dict
+from crabjax.config import ConfigError, from_dict, schema, to_dict
 from crabjax.config.build import merge
 from crabjax.experiments.run_folder import RunFolder, RunFolderError
 from crabjax.experiments.variants import run_experiment
@@ -14,11 +14,11 @@ TREE = {
     "data": {
         "validation_size": 40,
         "max_tokens": 16,
-        "cache": False,
         "synthetic": {"documents": 200, "test_documents": 50, "mean_ir": 5.0},
     },
     "model": {"embedding": 4, "kernels": 4, "widths": [2]},
-    "ensemble": {"members": 2, "epochs": 2, "batch_size": 20, "predict_batch": 64},
+    "devices": {"cache": False, "predict_batch": 64},
+    "ensemble": {"members": 2, "epochs": 2, "batch_size": 20},
     "loop": {"rounds": 1, "initial_size": 20, "query_size": 10, "seeds": [0, 1]},
 }
 
@@ -118,7 +118,8 @@ def test_other_data_under_the_same_config_is_an_error(tmp_path):
 def test_settings_that_change_no_record_may_differ(tmp_path):
     with RunFolder(tmp_path, config()):
         pass
-    tree = merge(to_dict(config()), {"data": {"cache": True}, "output": {"keep_checkpoints": 4}})
+    layout = {"cache": True, "members_at_once": 1, "predict_batch": 7}
+    tree = merge(to_dict(config()), {"devices": layout, "output": {"keep_checkpoints": 4}})
     with RunFolder(tmp_path, from_dict(tree)):
         pass
 
@@ -147,3 +148,41 @@ def test_the_log_keeps_what_went_wrong(tmp_path):
     with pytest.raises(ZeroDivisionError), RunFolder(tmp_path, config()):
         _ = 1 / 0
     assert "ZeroDivisionError" in (tmp_path / "log.txt").read_text()
+
+
+def rewrite_stored(folder, change):
+    """Makes run.json what an earlier version would have written."""
+    run = json.loads((folder / "run.json").read_text())
+    change(run["config"])
+    (folder / "run.json").write_text(json.dumps(run))
+
+
+def test_a_run_begun_before_a_setting_existed_or_moved_goes_on(tmp_path):
+    with RunFolder(tmp_path, config()):
+        pass
+
+    def older(stored):
+        del stored["strategy"]["min_support"]  # as if it did not exist then
+        stored["ensemble"] |= {"members_at_once": 2, "predict_batch": 9}
+        stored["data"]["cache"] = True
+
+    rewrite_stored(tmp_path, older)
+    with RunFolder(tmp_path, config()):
+        pass
+
+
+def test_what_was_done_before_a_setting_existed_may_not_be_its_default(tmp_path, monkeypatch):
+    with RunFolder(tmp_path, config()):
+        pass
+    rewrite_stored(tmp_path, lambda stored: stored["strategy"].pop("min_support"))
+    monkeypatch.setitem(schema.BEFORE_IT_EXISTED, "strategy.min_support", 3)
+    with pytest.raises(ConfigError, match="min_support: 3 there, 1 asked for"):
+        RunFolder(tmp_path, config()).__enter__()
+
+
+def test_a_run_with_a_setting_nobody_knows_any_more_is_refused(tmp_path):
+    with RunFolder(tmp_path, config()):
+        pass
+    rewrite_stored(tmp_path, lambda stored: stored["strategy"].update(gone=1))
+    with pytest.raises(ConfigError, match=r"run\.json: strategy\.gone: unknown key"):
+        RunFolder(tmp_path, config()).__enter__()

@@ -19,7 +19,8 @@ FIXTURES = Path(__file__).resolve().parents[1] / "fixtures"
 NAMES = ("sport", "money", "science")
 TINY = from_dict(
     {
-        "data": {"max_tokens": 16, "cache": False},
+        "data": {"max_tokens": 16},
+        "devices": {"cache": False},
         "model": {"embedding": 8, "kernels": 16, "widths": [2], "dropout": 0.1},
         # As many members as folds: the ensemble and cross-validation share a program.
         "ensemble": {

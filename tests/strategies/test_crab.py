@@ -55,6 +55,11 @@ def test_hard_documents_decay_over_rounds():
     assert taken == [8, round(8 * 0.5**0.5), round(8 * 0.1**0.5)]
 
 
+def test_a_pool_that_says_nothing_of_rounds_is_in_its_first():
+    pool = Pool(*pool_of()[:5])
+    assert query(pool).info["candidates"]["hard"] == 8
+
+
 def test_a_source_that_is_switched_off_gives_nothing():
     for switch, source in (("hard_sampling", "hard"), ("negative_sampling", "negative")):
         config = dataclasses.replace(CONFIG, two_sigma=0.5, **{switch: False})
