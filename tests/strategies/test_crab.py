@@ -150,6 +150,17 @@ def test_every_document_is_scored_once_whatever_the_drawing(monkeypatch):
     np.testing.assert_allclose(selection.scores, np.mean(gains, axis=1), rtol=1e-4)
 
 
+def test_scores_of_besra_are_mean_gains_under_its_rule():
+    pool = pool_of()
+    config = dataclasses.replace(CONFIG, alpha=1.0, beta=1.0, anchor_fraction=1.0)
+    selection = query(pool, config, "besra")
+    members = 1 / (1 + np.exp(-pool.logits))
+    gains = expected_loss_reduction(
+        members[:, selection.indices], members[:, pool.unlabelled], BetaRule(1, 1)
+    )
+    np.testing.assert_allclose(selection.scores, np.mean(gains, axis=1), rtol=1e-4)
+
+
 @pytest.mark.parametrize("name", ["crab", "besra", "epig", "audi", "adaptive", "entropy", "bald"])
 def test_later_rounds_compile_nothing(name):
     compilations = []
