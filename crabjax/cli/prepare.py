@@ -120,7 +120,7 @@ def _parser() -> argparse.ArgumentParser:
     )
     commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
     for name, source in SOURCES.items():
-        _add_source(commands, name, source.ABOUT)
+        _add_source(commands, name, source.about)
     _add_synthetic(commands)
     _add_resample(commands)
     _add_stats(commands)

@@ -25,6 +25,7 @@ from crabjax.experiments.progress import Progress
 from crabjax.experiments.run_folder import RunFolder
 from crabjax.keys import run_key
 from crabjax.metrics import Scores, evaluate
+from crabjax.models import get_builder
 from crabjax.report.records import Record
 from crabjax.strategies import Pool, Selection, beliefs_of, get_strategy
 
@@ -63,6 +64,7 @@ def run(
       One record per seed and round; the last round is the evaluation after the last query.
     """
     get_strategy(config.strategy.name)  # a misspelt name should fail before the work, not after
+    get_builder(config.model.name)
     models = len(config.loop.seeds) * config.ensemble.members
     with RunFolder(folder, config, fresh) as output, use_devices(config.devices, models):
         problem = prepare(config)

@@ -8,6 +8,7 @@ from crabjax.config import Config, ConfigError
 from crabjax.devices.processes import is_first
 from crabjax.experiments.loop import run
 from crabjax.files import write_text
+from crabjax.models import get_builder
 from crabjax.report.figures import draw_curves, draw_data_sets
 from crabjax.report.records import Record, summarise
 from crabjax.report.tables import comparison_table
@@ -33,6 +34,7 @@ def run_experiment(
     for experiment, variants in experiments.items():
         for config in variants.values():
             get_strategy(config.strategy.name)  # before any run, not hours later
+            get_builder(config.model.name)
         if missing := [name for name in only or () if name not in variants]:
             raise ConfigError(f"--only {missing[0]}: {experiment} has {', '.join(variants)}")
     names = [Path(name).stem for name in experiments]

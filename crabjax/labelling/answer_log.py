@@ -10,19 +10,15 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from crabjax.files import write_text
-from crabjax.labelling.answers import SKIPPED, label_row
-from crabjax.labelling.exchange import Entry
-
-Said = list[str] | str
-"""The labels of a document, sorted; or "skipped"."""
+from crabjax.labelling.answers import SKIPPED, Answer, unknown_label
 
 
 class ProjectError(ValueError):
     """A project that cannot be opened, or a file that cannot be added; nothing was changed."""
 
 
-def read_log(path: Path, ids: Set[str], label_names: Sequence[str]) -> Iterator[tuple[str, Said]]:
-    """Yields (id, what was said), oldest first.
+def read_log(path: Path, ids: Set[str], label_names: Sequence[str]) -> Iterator[Answer]:
+    """Yields the answers, oldest first.
 
     Args:
       path: the file.
@@ -42,7 +38,7 @@ def read_log(path: Path, ids: Set[str], label_names: Sequence[str]) -> Iterator[
         if not line.strip():
             continue
         try:
-            yield _parse(line, ids, label_names)
+            yield _parse(f"{path}:{number}", line, ids, label_names)
         except ValueError as error:
             raise ProjectError(
                 f"{path}:{number}: not an answer: {error}, in {line[:60]!r}; mend this line, or "
@@ -50,12 +46,12 @@ def read_log(path: Path, ids: Set[str], label_names: Sequence[str]) -> Iterator[
             ) from error
 
 
-def append_to_log(path: Path, entries: Sequence[Entry]) -> None:
+def append_to_log(path: Path, answers: Sequence[Answer]) -> None:
     """Adds answers as one batch."""
-    if not entries:
+    if not answers:
         return
     now = datetime.now(UTC).isoformat(timespec="seconds")
-    records = [{"id": e.id, "labels": e.labels, "time": now} for e in entries]
+    records = [{"id": one.id, "labels": one.labels, "time": now} for one in answers]
     before = path.read_text(encoding="utf-8")
     if before and not before.endswith("\n"):  # as some editors leave it
         before += "\n"
@@ -63,7 +59,7 @@ def append_to_log(path: Path, entries: Sequence[Entry]) -> None:
     write_text(path, before + "".join(lines))
 
 
-def _parse(line: str, ids: Set[str], label_names: Sequence[str]) -> tuple[str, Said]:
+def _parse(where: str, line: str, ids: Set[str], label_names: Sequence[str]) -> Answer:
     record = json.loads(line)
     if not isinstance(record, dict) or not {"id", "labels"} <= record.keys():
         raise ValueError('expected an object with "id" and "labels"')
@@ -71,8 +67,10 @@ def _parse(line: str, ids: Set[str], label_names: Sequence[str]) -> tuple[str, S
     if not isinstance(identity, str) or identity not in ids:
         raise ValueError(f"unknown id {identity!r}")
     if labels == SKIPPED:
-        return identity, labels
+        return Answer(where, identity, SKIPPED)
     if not isinstance(labels, list):
         raise ValueError(f'expected "labels" to be a list or "{SKIPPED}", found {labels!r}')
-    label_row("labels", labels, label_names)
-    return identity, sorted(set(labels))
+    for label in labels:
+        if problem := unknown_label(label, label_names):
+            raise ValueError(problem)
+    return Answer(where, identity, sorted(set(labels)))

@@ -2,7 +2,7 @@
 
 import difflib
 from collections.abc import Iterable, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from scipy import sparse
@@ -11,12 +11,28 @@ from crabjax.checks import check_labels
 
 SKIPPED = "skipped"
 
-Answer = np.ndarray | str | None
-"""Membership in each label, bool [K]; "skipped", not to be asked again; None, not answered."""
+Said = list[str] | str | None
+"""The labels of a document, "skipped" where it is not to be asked again, None for no answer yet."""
 
 
 class LabelError(ValueError):
     """Labels that do not fit the documents or the label names."""
+
+
+class Answer(NamedTuple):
+    """What a person said of one document, from the file it came in to the log it is kept in.
+
+    Attributes:
+      where: file and line, for messages.
+      id: of the document.
+      labels: what was said; names of labels are sorted.
+      advice: what to look at if one of the labels is not known.
+    """
+
+    where: str
+    id: str
+    labels: Said
+    advice: str = ""
 
 
 def check_label_names(names: Iterable[str]) -> tuple[str, ...]:
@@ -37,8 +53,8 @@ def check_label_names(names: Iterable[str]) -> tuple[str, ...]:
     return names
 
 
-def parse_answers(labels: Any, label_names: Sequence[str], count: int) -> list[Answer]:
-    """One answer a document.
+def parse_answers(labels: Any, label_names: Sequence[str], count: int) -> list[Said]:
+    """What is said of each document, labels in the order of ``label_names``.
 
     Args:
       labels: a binary matrix [count, K], dense or sparse, as scikit-learn's MultiLabelBinarizer
@@ -52,41 +68,45 @@ def parse_answers(labels: Any, label_names: Sequence[str], count: int) -> list[A
     if sparse.issparse(labels):
         labels = labels.toarray()
     if getattr(labels, "ndim", 1) == 2:
-        return list(_matrix(np.asarray(labels), label_names, count))
+        rows = _matrix(np.asarray(labels), label_names, count)
+        return [[name for name, own in zip(label_names, row) if own] for row in rows]
     if isinstance(labels, str) or not hasattr(labels, "__len__"):
         raise LabelError(f"labels: expected one entry a document, found {labels!r}")
     if len(labels) != count:
         raise LabelError(f"labels: expected {count} entries, as many as texts, found {len(labels)}")
-    return [_answer(f"labels[{row}]", entry, label_names) for row, entry in enumerate(labels)]
+    return [_said(f"labels[{row}]", entry, label_names) for row, entry in enumerate(labels)]
 
 
-def label_row(where: str, labels: Sequence[str], label_names: Sequence[str]) -> np.ndarray:
-    """Membership of the named labels, bool [K]; ``where`` opens the error for an unknown one."""
-    row = np.zeros(len(label_names), bool)
-    for label in labels:
-        if label not in label_names:
-            near = difflib.get_close_matches(str(label), label_names, n=1)
-            hint = f'did you mean "{near[0]}"?' if near else f"known are {', '.join(label_names)}"
-            raise LabelError(f'{where}: unknown label "{label}"; {hint}')
-        row[label_names.index(label)] = True
-    return row
+def label_matrix(labels: Sequence[Sequence[str]], label_names: Sequence[str]) -> np.ndarray:
+    """Membership of known labels in each of n documents, bool [n, K]."""
+    columns = {name: column for column, name in enumerate(label_names)}
+    matrix = np.zeros((len(labels), len(label_names)), bool)
+    for row, own in enumerate(labels):
+        matrix[row, [columns[name] for name in own]] = True
+    return matrix
 
 
-def names_of(answer: Answer, label_names: Sequence[str]) -> list[str] | str | None:
-    """An answer as :func:`parse_answers` reads it."""
-    if answer is None or isinstance(answer, str):
-        return answer
-    return [name for name, present in zip(label_names, answer) if present]
+def unknown_label(label: str, label_names: Sequence[str]) -> str | None:
+    """What is wrong with a name that is not among the labels; None for one that is."""
+    if label in label_names:
+        return None
+    near = difflib.get_close_matches(str(label), label_names, n=1)
+    hint = f'did you mean "{near[0]}"?' if near else f"known are {', '.join(label_names)}"
+    return f'unknown label "{label}"; {hint}'
 
 
-def _answer(where: str, entry: Any, label_names: Sequence[str]) -> Answer:
+def _said(where: str, entry: Any, label_names: Sequence[str]) -> Said:
     if entry is None or (isinstance(entry, str) and entry == SKIPPED):
         return entry
     if isinstance(entry, str) or not hasattr(entry, "__iter__"):
         raise LabelError(
             f'{where}: expected a list of labels, "{SKIPPED}" or None, found {entry!r}'
         )
-    return label_row(where, list(entry), label_names)
+    given = list(entry)
+    for label in given:
+        if problem := unknown_label(label, label_names):
+            raise LabelError(f"{where}: {problem}")
+    return [name for name in label_names if name in given]
 
 
 def _matrix(matrix: np.ndarray, label_names: Sequence[str], count: int) -> np.ndarray:

@@ -8,7 +8,7 @@ import io
 import json
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 from xml.sax.saxutils import quoteattr
 
 import numpy as np
@@ -20,7 +20,7 @@ from crabjax.files import (
     read_lines,
     write_text,
 )
-from crabjax.labelling.answers import SKIPPED
+from crabjax.labelling.answers import SKIPPED, Answer, Said
 from crabjax.labelling.suggestion import Suggestion
 
 LABEL_SEPARATOR = ";"
@@ -33,22 +33,6 @@ _BY, PERSON, MODEL = "by", "person", "model"  # who gave the labels that ``predi
 
 class PredictionsError(DataError):
     """A file that ``predict`` wrote, where answers of a person were expected."""
-
-
-class Entry(NamedTuple):
-    """One row that came back.
-
-    Attributes:
-      where: file and line, for messages.
-      id: of the document.
-      labels: sorted, "skipped", or None where there is no answer.
-      advice: what to look at if one of the labels is not known.
-    """
-
-    where: str
-    id: str
-    labels: list[str] | str | None
-    advice: str = ""
 
 
 def check_name(path: Path, suffixes: Sequence[str] = SUFFIXES) -> None:
@@ -115,7 +99,7 @@ def write_predictions(
     write_text(path, _csv_text(flat))
 
 
-def read_answers(path: Path) -> list[Entry]:
+def read_answers(path: Path) -> list[Answer]:
     """Reads a file that came back: CSV, JSON lines, or a Label Studio export (JSON).
 
     CSV: columns ``id`` and ``labels``, labels separated by ";". An empty cell is no answer, "-"
@@ -135,17 +119,17 @@ def read_answers(path: Path) -> list[Entry]:
         rows, read = read_csv_rows(path, csv_delimiter(path, ["id", "labels"])), _from_csv
     else:
         rows, read = read_json_lines(path), _from_json
-    entries = []
+    answers = []
     for line, row in rows:
         if row.get(_BY) == MODEL:
             raise PredictionsError(
                 f'{path}:{line}: `predict` wrote these labels, as "{_BY}" says; where a person has '
                 f'checked them, keep only those rows, and no "{_BY}"'
             )
-        entries.append(read(f"{path}:{line}", row))
-    if not entries and path.suffix == ".jsonl":
+        answers.append(read(f"{path}:{line}", row))
+    if not answers and path.suffix == ".jsonl":
         raise DataError(f"{path}: no lines in this file")
-    return entries
+    return answers
 
 
 def csv_delimiter(path: Path, columns: Sequence[str]) -> str:
@@ -207,12 +191,12 @@ def _task(row: dict[str, Any]) -> dict[str, Any]:
     return task
 
 
-def _from_csv(where: str, row: dict[str, str]) -> Entry:
+def _from_csv(where: str, row: dict[str, str]) -> Answer:
     cell = row["labels"].strip()
     if not cell or cell == SKIPPED:
-        return Entry(where, row["id"], cell or None)
+        return Answer(where, row["id"], cell or None)
     if cell == NO_LABEL:
-        return Entry(where, row["id"], [])
+        return Answer(where, row["id"], [])
     labels = [part.strip() for part in cell.split(LABEL_SEPARATOR) if part.strip()]
     if not labels:
         raise DataError(
@@ -220,26 +204,26 @@ def _from_csv(where: str, row: dict[str, str]) -> Entry:
         )
     several = any("," in label for label in labels)
     advice = f'labels are separated by "{LABEL_SEPARATOR}"' if several else ""
-    return Entry(where, row["id"], sorted(set(labels)), advice)
+    return Answer(where, row["id"], sorted(set(labels)), advice)
 
 
-def _from_json(where: str, row: dict[str, Any]) -> Entry:
+def _from_json(where: str, row: dict[str, Any]) -> Answer:
     identity, labels = row.get("id"), row.get("labels")
     if not isinstance(identity, str | int):
         raise DataError(f'{where}: expected the field "id", a string, found {identity!r}')
     if "labels" not in row:
         raise DataError(f'{where}: expected the field "labels", found {", ".join(row)}')
     if labels is None or labels == SKIPPED:
-        return Entry(where, str(identity), labels)
+        return Answer(where, str(identity), labels)
     if not isinstance(labels, list) or not all(isinstance(label, str) for label in labels):
         raise DataError(
             f'{where}: expected "labels" to be a list of strings, "{SKIPPED}" or null, '
             f"found {labels!r}"
         )
-    return Entry(where, str(identity), sorted(set(labels)))
+    return Answer(where, str(identity), sorted(set(labels)))
 
 
-def _from_label_studio(path: Path) -> Iterator[Entry]:
+def _from_label_studio(path: Path) -> Iterator[Answer]:
     try:
         tasks = json.loads("".join(read_lines(path)))
     except ValueError as error:
@@ -256,17 +240,17 @@ def _from_label_studio(path: Path) -> Iterator[Entry]:
                 f'{where}: expected "data" with "document_id" and a list "annotations" of '
                 f"choices, as in Label Studio's JSON export (not JSON-MIN); {error!r}"
             ) from error
-        yield Entry(where, str(identity), _agreed(where, said), _CHOICES_ADVICE)
+        yield Answer(where, str(identity), _agreed(where, said), _CHOICES_ADVICE)
 
 
-def _annotation(annotation: dict[str, Any]) -> list[str] | str:
+def _annotation(annotation: dict[str, Any]) -> Said:
     if annotation.get("was_cancelled"):
         return SKIPPED
     chosen = [r["value"]["choices"] for r in annotation["result"] if r["type"] == "choices"]
     return sorted({str(label) for choices in chosen for label in choices})
 
 
-def _agreed(where: str, said: Sequence[list[str] | str]) -> list[str] | str | None:
+def _agreed(where: str, said: Sequence[Said]) -> Said:
     """What the annotators of a task say together; who skipped it leaves it to the others."""
     answers = [labels for labels in said if labels != SKIPPED] or list(said)
     for other in answers[1:]:

@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 
-from crabjax.labelling.answers import Answer, names_of, parse_answers
+from crabjax.labelling.answers import Said, label_matrix, parse_answers
 
 
 def check_texts(texts: Sequence[str]) -> list[str]:
@@ -33,7 +33,7 @@ class LabelledTexts:
     def __init__(self, label_names: Sequence[str]):
         self.label_names = tuple(label_names)
         self._rows: dict[str, int] = {}
-        self._answers: dict[int, Answer] = {}  # in the order they came
+        self._answers: dict[int, Said] = {}  # in the order they came
 
     @property
     def texts(self) -> list[str]:
@@ -52,7 +52,7 @@ class LabelledTexts:
             self._rows.setdefault(text, len(self._rows))
         return len(self._rows) > before
 
-    def answer(self, texts: Sequence[str], answers: Sequence[Answer]) -> bool:
+    def answer(self, texts: Sequence[str], answers: Sequence[Said]) -> bool:
         """Keeps the answers to texts that were seen; true if there was any.
 
         A later answer for a text replaces the earlier, and takes the last place in order.
@@ -71,19 +71,17 @@ class LabelledTexts:
 
     def labelled_rows(self) -> np.ndarray:
         """Rows with labels, int64 [n], in the order they were answered."""
-        rows = [row for row, answer in self._answers.items() if isinstance(answer, np.ndarray)]
+        rows = [row for row, said in self._answers.items() if isinstance(said, list)]
         return np.array(rows, np.int64)
 
     def labels(self) -> np.ndarray:
         """bool [N, K]; false for texts without an answer."""
-        labels = np.zeros((len(self._rows), len(self.label_names)), bool)
-        for row in self.labelled_rows():
-            labels[row] = self._answers[row]
-        return labels
+        said = (self._answers.get(row) for row in range(len(self._rows)))
+        return label_matrix([s if isinstance(s, list) else [] for s in said], self.label_names)
 
     def to_dict(self) -> dict[str, Any]:
         """All of it, JSON-able."""
-        answers = [[row, names_of(a, self.label_names)] for row, a in self._answers.items()]
+        answers = [[row, said] for row, said in self._answers.items()]
         return {"label_names": list(self.label_names), "texts": self.texts, "answers": answers}
 
     @classmethod

@@ -15,7 +15,7 @@ from crabjax.config import Config, experiment_settings, from_stored, to_dict
 from crabjax.ensemble import fit_ensemble, member_keys, predict_features, predict_logits
 from crabjax.inputs import EncodedTexts, encode_texts, text_inputs
 from crabjax.keys import host_generator, run_key
-from crabjax.labelling.answers import LabelError, check_label_names, parse_answers
+from crabjax.labelling.answers import LabelError, check_label_names, label_matrix, parse_answers
 from crabjax.labelling.held_out import member_rows
 from crabjax.labelling.labelled_texts import LabelledTexts, check_texts
 from crabjax.labelling.learning_curve import LearningCurve, learning_curve
@@ -28,7 +28,7 @@ from crabjax.labelling.saved_learner import (
 )
 from crabjax.labelling.suggestion import Suggestion, cover, query
 from crabjax.metrics import evaluate
-from crabjax.models import Params
+from crabjax.models import Params, get_builder
 from crabjax.strategies import EmptyPoolError, Pool, get_strategy
 
 FEWEST_LABELLED = 10  # with fewer, an ensemble's opinion is worth less than a spread-out query
@@ -59,6 +59,7 @@ class Learner:
         self.config = config
         self.label_names = check_label_names(label_names)
         get_strategy(config.strategy.name)  # an unknown name is an error now, not after labelling
+        get_builder(config.model.name)
         self._known = LabelledTexts(self.label_names)
         self._forget()
 
@@ -149,11 +150,11 @@ class Learner:
         """
         texts = check_texts(texts)
         answers = parse_answers(labels, self.label_names, len(texts))
-        known = [(t, a) for t, a in zip(texts, answers) if isinstance(a, np.ndarray)]
+        known = [(text, said) for text, said in zip(texts, answers) if isinstance(said, list)]
         if not known:
             raise LabelError("evaluate: expected at least one document with labels, found none")
         probabilities = self.predict_proba([text for text, _ in known])
-        truth = np.stack([answer for _, answer in known])
+        truth = label_matrix([said for _, said in known], self.label_names)
         scores = evaluate(probabilities[None], truth)  # type: ignore[arg-type]
         return {name: float(value[0]) for name, value in scores._asdict().items()}
 

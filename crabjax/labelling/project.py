@@ -20,14 +20,13 @@ from crabjax.config import Config, load_config, to_yaml
 from crabjax.data.corpus import Corpus, CsvFormat, read_corpus, write_corpus
 from crabjax.files import DataError, check_writable, write_text
 from crabjax.inputs import check_encoder
-from crabjax.labelling.answer_log import ProjectError, Said, append_to_log, read_log
-from crabjax.labelling.answers import SKIPPED, check_label_names
+from crabjax.labelling.answer_log import ProjectError, append_to_log, read_log
+from crabjax.labelling.answers import SKIPPED, Answer, check_label_names
 from crabjax.labelling.exchange import (
     LABEL_SEPARATOR,
     MODEL,
     NO_LABEL,
     PERSON,
-    Entry,
     PredictionsError,
     csv_delimiter,
     labelling_interface,
@@ -135,25 +134,24 @@ class Project:
         """The text of each document, by id."""
         return dict(zip(self.ids, self.texts))
 
-    def answers(self) -> dict[str, Said]:
-        """The last answer for each text: labels, or "skipped"; oldest first.
+    def answers(self) -> dict[str, Answer]:
+        """The last answer for each text, oldest first.
 
         Raises:
           ProjectError: naming the line of an answer that cannot be read.
         """
-        answers: dict[str, Said] = {}
-        path = self.folder / LABELS
-        for identity, said in read_log(path, self.text_of.keys(), self.label_names):
-            text = self.text_of[identity]
+        answers: dict[str, Answer] = {}
+        for answer in read_log(self.folder / LABELS, self.text_of.keys(), self.label_names):
+            text = self.text_of[answer.id]
             answers.pop(text, None)
-            answers[text] = said
+            answers[text] = answer
         return answers
 
-    def add(self, entries: Sequence[Entry], replace: bool = False) -> Added:
+    def add(self, answers: Sequence[Answer], replace: bool = False) -> Added:
         """Keeps answers, all of them or, if anything is wrong with one, none.
 
         Args:
-          entries: the rows of a file.
+          answers: of a file.
           replace: whether an answer may take the place of a different one given earlier.
 
         Raises:
@@ -163,19 +161,23 @@ class Project:
         with _lock(self.folder):
             before = self.answers()
             known = Known(self.text_of, before, self.label_names)
-            if problems := find_problems(entries, known, replace):
+            if problems := find_problems(answers, known, replace):
                 raise ProjectError("\n".join([*problems, "nothing was added"]))
-            answered = [entry for entry in entries if entry.labels is not None]
-            by_text = {self.text_of[entry.id]: entry for entry in answered}
-            new = [entry for text, entry in by_text.items() if before.get(text) != entry.labels]
+            answered = [answer for answer in answers if answer.labels is not None]
+            by_text = {self.text_of[answer.id]: answer for answer in answered}
+            new = [
+                answer
+                for text, answer in by_text.items()
+                if text not in before or before[text].labels != answer.labels
+            ]
             append_to_log(self.folder / LABELS, new)
-        skipped = sum(entry.labels == SKIPPED for entry in new)
+        skipped = sum(answer.labels == SKIPPED for answer in new)
         return Added(
             labelled=len(new) - skipped,
             skipped=skipped,
-            blank=len(entries) - len(answered),
+            blank=len(answers) - len(answered),
             known=len(answered) - len(new),
-            replaced=sum(self.text_of[entry.id] in before for entry in new),
+            replaced=sum(self.text_of[answer.id] in before for answer in new),
         )
 
     def check_output(self, path: Path) -> None:
@@ -191,17 +193,16 @@ class Project:
         if not path.is_file() or path.stat().st_size == 0:
             return
         try:
-            entries = read_answers(path)
+            answers = read_answers(path)
         except PredictionsError:
             return  # they can be made again
         except DataError as error:
             raise ProjectError(
                 f"{path}: there is a file of another kind ({error}); choose another name"
             ) from error
-        known = self.answers()
-        by_id = {identity: known.get(text) for identity, text in self.text_of.items()}
-        said = [entry for entry in entries if entry.labels is not None]
-        if any(by_id.get(entry.id) != entry.labels for entry in said):
+        known = {text: answer.labels for text, answer in self.answers().items()}
+        said = {identity: known.get(text) for identity, text in self.text_of.items()}
+        if any(said.get(one.id) != one.labels for one in answers if one.labels is not None):
             raise ProjectError(
                 f"{path}: holds answers that were not added yet; add it, or choose another name"
             )
@@ -211,7 +212,7 @@ class Project:
         learner = Learner(self.config, self.label_names)
         learner.tell(self.texts, [None] * len(self.texts))  # the order of texts stays the same
         answers = self.answers()
-        return learner.tell(list(answers), list(answers.values()))
+        return learner.tell(list(answers), [answer.labels for answer in answers.values()])
 
     def restore(self, learner: Learner) -> None:
         """Gives a learner the parameters that were kept, if they come from the same answers.
@@ -249,7 +250,7 @@ class Project:
         names, answers = np.array(self.label_names), self.answers()
         labels, sources = [], []
         for text, row in zip(self.texts, probabilities):
-            said = answers.get(text)
+            said = answers[text].labels if text in answers else None
             by_person = isinstance(said, list)
             labels.append(said if by_person else names[row > 0.5].tolist())
             sources.append(PERSON if by_person else MODEL)

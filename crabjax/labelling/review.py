@@ -3,9 +3,8 @@
 from collections.abc import Iterator, Mapping, Sequence
 from typing import NamedTuple
 
-from crabjax.labelling.answer_log import Said
-from crabjax.labelling.answers import LabelError, label_row
-from crabjax.labelling.exchange import LABEL_SEPARATOR, NO_LABEL, Entry
+from crabjax.labelling.answers import Answer, Said, unknown_label
+from crabjax.labelling.exchange import LABEL_SEPARATOR, NO_LABEL
 
 _SHOWN = 10  # problems that a message lists
 
@@ -20,59 +19,58 @@ class Known(NamedTuple):
     """
 
     text_of: Mapping[str, str]
-    answers: Mapping[str, Said]
+    answers: Mapping[str, Answer]
     label_names: Sequence[str]
 
 
-def find_problems(entries: Sequence[Entry], known: Known, replace: bool) -> list[str]:
+def find_problems(answers: Sequence[Answer], known: Known, replace: bool) -> list[str]:
     """One line a problem, the first ten: unknown ids and labels, repeated ids, contradictions.
 
     Args:
-      entries: the rows of a file.
+      answers: the rows of a file.
       known: what they must agree with.
       replace: whether an answer may take the place of a different one given earlier.
     """
     problems: list[str] = []
-    by_id: dict[str, Entry] = {}
-    by_text: dict[str, Entry] = {}  # of those with an answer
-    for entry in entries:
-        if entry.id not in known.text_of:
-            problems.append(f'{entry.where}: unknown id "{entry.id}"')
-        elif (first := by_id.setdefault(entry.id, entry)) is not entry:
-            kind = "twice" if first.labels == entry.labels else "twice, with other labels"
-            problems.append(f'{entry.where}: id "{entry.id}" {kind}, first at {first.where}')
-        elif entry.labels is not None:
-            first = by_text.setdefault(known.text_of[entry.id], entry)
-            problems += _contradictions(entry, first, known, replace)
-        problems += _unknown_labels(entry, known.label_names)
+    by_id: dict[str, Answer] = {}
+    by_text: dict[str, Answer] = {}  # of those with an answer
+    for answer in answers:
+        if answer.id not in known.text_of:
+            problems.append(f'{answer.where}: unknown id "{answer.id}"')
+        elif (first := by_id.setdefault(answer.id, answer)) is not answer:
+            kind = "twice" if first.labels == answer.labels else "twice, with other labels"
+            problems.append(f'{answer.where}: id "{answer.id}" {kind}, first at {first.where}')
+        elif answer.labels is not None:
+            first = by_text.setdefault(known.text_of[answer.id], answer)
+            problems += _contradictions(answer, first, known, replace)
+        problems += _unknown_labels(answer, known.label_names)
     more = len(problems) - _SHOWN
     return [*problems[:_SHOWN], *([f"... and {more} more"] if more > 0 else [])]
 
 
-def _contradictions(entry: Entry, first: Entry, known: Known, replace: bool) -> Iterator[str]:
+def _contradictions(answer: Answer, first: Answer, known: Known, replace: bool) -> Iterator[str]:
     """Disagreement with the first answer for this text in the file, or with an earlier one."""
-    before = known.answers.get(known.text_of[entry.id])
-    if first.labels != entry.labels:
+    earlier = known.answers.get(known.text_of[answer.id])
+    if first.labels != answer.labels:
         yield (
-            f'{entry.where}: id "{entry.id}" has the same text as "{first.id}" at {first.where}, '
-            f"but is answered {_shown(entry.labels)}, not {_shown(first.labels)}"
+            f'{answer.where}: id "{answer.id}" has the same text as "{first.id}" at {first.where}, '
+            f"but is answered {_shown(answer.labels)}, not {_shown(first.labels)}"
         )
-    elif not replace and before not in (None, entry.labels):
+    elif not replace and earlier is not None and earlier.labels != answer.labels:
         yield (
-            f'{entry.where}: id "{entry.id}" was answered {_shown(before)} before, now '
-            f"{_shown(entry.labels)}; --replace takes the new answer"
+            f'{answer.where}: id "{answer.id}" was answered {_shown(earlier.labels)} before, now '
+            f"{_shown(answer.labels)}; --replace takes the new answer"
         )
 
 
-def _unknown_labels(entry: Entry, names: Sequence[str]) -> Iterator[str]:
-    for label in entry.labels if isinstance(entry.labels, list) else []:
-        try:
-            label_row(entry.where, [label], names)
-        except LabelError as error:
-            yield f"{error} ({entry.advice})" if entry.advice else str(error)
+def _unknown_labels(answer: Answer, names: Sequence[str]) -> Iterator[str]:
+    for label in answer.labels if isinstance(answer.labels, list) else []:
+        if problem := unknown_label(label, names):
+            advice = f" ({answer.advice})" if answer.advice else ""
+            yield f"{answer.where}: {problem}{advice}"
 
 
-def _shown(labels: Said | None) -> str:
+def _shown(labels: Said) -> str:
     if isinstance(labels, list):
         return f'"{LABEL_SEPARATOR.join(labels) or NO_LABEL}"'
     return f'"{labels}"'

@@ -5,7 +5,6 @@ import math
 from collections import Counter
 
 from crabjax.files import check_writable, write_text
-from crabjax.labelling.answers import SKIPPED
 from crabjax.labelling.learner import NotFittedError
 from crabjax.labelling.learning_curve import LearningCurve
 from crabjax.labelling.project import Project
@@ -19,7 +18,7 @@ _CLEAR = 0.02  # a gain known less well than this decides nothing
 def status_text(project: Project) -> str:
     """Counts, estimated scores, the curve and a hint; also draws ``progress.png``."""
     answers = project.answers()
-    labelled = [labels for labels in answers.values() if labels != SKIPPED]
+    labelled = [one.labels for one in answers.values() if isinstance(one.labels, list)]
     counts = Counter(label for labels in labelled for label in labels)
     total, skipped = len(set(project.texts)), len(answers) - len(labelled)
     same = len(project.texts) - total

@@ -1,18 +1,20 @@
-"""Classifiers, each a :class:`Model` of pure functions."""
+"""Classifiers, each a :class:`Model` of pure functions, found by name."""
 
 import functools
 
-from flax import nnx
-
 from crabjax.config import ModelConfig
-from crabjax.models.base import Model, Params, as_model
+from crabjax.models.base import Classifier as Classifier
+from crabjax.models.base import Model as Model
+from crabjax.models.base import Params as Params
+from crabjax.models.base import UnknownClassifierError as UnknownClassifierError
+from crabjax.models.base import classifier_names as classifier_names
+from crabjax.models.base import dropout as dropout
+from crabjax.models.base import get_builder as get_builder
+from crabjax.models.base import register_builder as register_builder
+from crabjax.models.base import register_classifier as register_classifier
 from crabjax.models.frozen import FrozenHead
 from crabjax.models.text_cnn import TextCNN
 from crabjax.models.text_rnn import TextRNN
-
-__all__ = ["Model", "Params", "build_model"]
-
-_MODULES = {"text_cnn": TextCNN, "text_rnn": TextRNN, "frozen": FrozenHead}
 
 
 @functools.cache
@@ -24,14 +26,21 @@ def build_model(config: ModelConfig, input_size: int, labels: int) -> Model:
       input_size: number of word ids, padding included; for ``frozen``, of features of a document;
         a pretrained encoder brings its own.
       labels: K.
+
+    Raises:
+      UnknownClassifierError: for a name that is not registered, with the nearest one that is.
     """
-    if config.name == "distilbert":
-        from crabjax.models.transformer import build_distilbert
+    return get_builder(config.name)(config, input_size, labels)
 
-        return build_distilbert(config, labels)
-    module = _MODULES[config.name]
 
-    def build(rngs: nnx.Rngs):
-        return module(config, input_size, labels, rngs)
+def _distilbert(config: ModelConfig, input_size: int, labels: int) -> Model:
+    from crabjax.models.transformer import build_distilbert
 
-    return as_model(build)
+    del input_size
+    return build_distilbert(config, labels)
+
+
+register_classifier("text_cnn")(TextCNN)
+register_classifier("text_rnn")(TextRNN)
+register_classifier("frozen")(FrozenHead)
+register_builder("distilbert", _distilbert)

@@ -1,14 +1,30 @@
-"""What every classifier is to the rest of the package: three pure functions of its parameters."""
+"""What every classifier is to the rest of the package: three pure functions of its parameters.
 
+A classifier is a module of parameters, found by name::
+
+    @register_classifier("mine")
+    class Mine(Classifier):
+        def __init__(self, config, input_size, labels, rngs): ...
+        def features(self, inputs): ...
+        def logits(self, features, key): ...
+"""
+
+import difflib
 from abc import abstractmethod
 from collections.abc import Callable
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol, TypeVar
 
 import jax
 import jax.numpy as jnp
 from flax import nnx
 
+from crabjax.config import ConfigError, ModelConfig
+
 Params = dict[str, Any]
+
+
+class UnknownClassifierError(ConfigError):
+    """No classifier is registered under this name."""
 
 
 class Apply(Protocol):
@@ -77,6 +93,58 @@ def as_model(build: Callable[[nnx.Rngs], Classifier]) -> Model:
         return nnx.merge(graph, params).features(inputs)
 
     return Model(init, apply, features, abstract.table, abstract.streaming)
+
+
+Build = Callable[[ModelConfig, int, int], Model]
+"""``build(config, input_size, labels)``: the model of a configuration."""
+
+Kind = TypeVar("Kind", bound=Callable[[ModelConfig, int, int, nnx.Rngs], Classifier])
+
+_registry: dict[str, Build] = {}
+
+
+def register_classifier(name: str) -> Callable[[Kind], Kind]:
+    """Makes the decorated :class:`Classifier` available to ``build_model`` as ``name``.
+
+    Args:
+      name: what ``model.name`` calls it. The class is called with the model's settings, the
+        number of word ids (padding included), the number of labels and random streams.
+    """
+
+    def decorate(kind: Kind) -> Kind:
+        def build(config: ModelConfig, input_size: int, labels: int) -> Model:
+            return as_model(lambda rngs: kind(config, input_size, labels, rngs))
+
+        register_builder(name, build)
+        return kind
+
+    return decorate
+
+
+def register_builder(name: str, build: Build) -> None:
+    """As :func:`register_classifier`, for what comes with parameters of its own."""
+    if name in _registry:
+        raise ValueError(f"classifier {name!r} is already registered")
+    _registry[name] = build
+
+
+def get_builder(name: str) -> Build:
+    """What makes the classifier registered as ``name``.
+
+    Raises:
+      UnknownClassifierError: listing the known names and the nearest one.
+    """
+    if name not in _registry:
+        near = difflib.get_close_matches(name, classifier_names(), n=1)
+        hint = f"; did you mean {near[0]}?" if near else ""
+        known = ", ".join(classifier_names())
+        raise UnknownClassifierError(f"model.name: expected one of {known}, found {name!r}{hint}")
+    return _registry[name]
+
+
+def classifier_names() -> list[str]:
+    """The names of all registered classifiers, sorted."""
+    return sorted(_registry)
 
 
 def dropout(key: jax.Array | None, rate: float, values: jax.Array) -> jax.Array:

@@ -7,8 +7,11 @@ import zipfile
 import numpy as np
 import pytest
 
+from crabjax.cli.prepare import main
+from crabjax.config import DataConfig
 from crabjax.data.corpus import read_corpus
-from crabjax.data.sources import SOURCES, eurlex, mimic, rcv1, uklex
+from crabjax.data.load import load_data
+from crabjax.data.sources import SOURCES, Source, eurlex, mimic, rcv1, register_source, uklex
 from crabjax.data.sources.common import Omitted, draw_split
 from crabjax.files import DataError
 
@@ -32,19 +35,34 @@ def by_id(corpora):
 def test_missing_files_say_where_to_get_them(tmp_path, name):
     source = SOURCES[name]
     with pytest.raises(DataError) as caught:
-        source.prepare(tmp_path, tmp_path / "out", 1, 1, 0, progress=False)
-    assert source.ABOUT.where in str(caught.value)
+        source.prepare(tmp_path, tmp_path / "out", 1, 1, 0)
+    assert source.about.where in str(caught.value)
     assert not (tmp_path / "out").exists()
 
 
 def test_paper_sizes():
-    sizes = {name: (one.ABOUT.train_size, one.ABOUT.test_size) for name, one in SOURCES.items()}
+    sizes = {name: (one.about.train_size, one.about.test_size) for name, one in SOURCES.items()}
     assert sizes == {
         "rcv1": (24_891, 6_223),
         "uklex": (20_000, 8_500),
         "eurlex": (55_000, 5_000),
         "mimic": (29_999, 10_000),
     }
+
+
+def test_a_registered_source_is_a_command_and_an_advice(tmp_path, monkeypatch, capsys):
+    for name in SOURCES:
+        with pytest.raises(ValueError, match=f"source '{name}' is already registered"):
+            register_source(name, uklex.ABOUT)(uklex.prepare)
+    monkeypatch.setitem(SOURCES, "laws", Source(uklex.ABOUT, uklex.prepare))
+    missing = str(tmp_path / "train.jsonl")
+    with pytest.raises(DataError, match=r"prepare_data\.py laws --raw FOLDER .*uk-lex18\.jsonl"):
+        load_data(DataConfig(name="laws", train=missing, test=missing))
+    lines = [json.dumps({"body": f"law {number}", "labels": ["tax"]}) for number in range(3)]
+    (tmp_path / "uk-lex18.jsonl").write_text("\n".join(lines))
+    sizes = ["--train-size", "2", "--test-size", "1"]
+    assert main(["laws", "--raw", str(tmp_path), "--output", str(tmp_path / "out"), *sizes]) == 0
+    assert "train.jsonl: 2 documents" in capsys.readouterr().out
 
 
 def test_split_is_disjoint_by_seed_and_refuses_too_much():

@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 from sklearn.preprocessing import MultiLabelBinarizer
 
-from crabjax.labelling.answers import LabelError
 from crabjax.config import from_dict
+from crabjax.labelling.answers import LabelError
 from crabjax.labelling.learner import Learner, NotFittedError
 from crabjax.labelling.saved_learner import SavedLearnerError
 from crabjax.strategies import EmptyPoolError

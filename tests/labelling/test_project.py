@@ -10,10 +10,10 @@ import numpy as np
 import pytest
 
 from crabjax.config import from_overrides
-from crabjax.labelling.learning_curve import LearningCurve
 from crabjax.files import DataError
 from crabjax.labelling import Project, ProjectError
-from crabjax.labelling.exchange import Entry
+from crabjax.labelling.answers import Answer
+from crabjax.labelling.learning_curve import LearningCurve
 from crabjax.labelling.project import ProjectWarning
 from crabjax.labelling.status import hint, status_text
 from crabjax.report.figures import draw_progress
@@ -29,12 +29,12 @@ def project(tmp_path):
 
 
 def entry(identity, labels, line=2):
-    return Entry(f"in.csv:{line}", identity, labels)
+    return Answer(f"in.csv:{line}", identity, labels)
 
 
 def by_id(project):
     """What was said about each document that has an answer."""
-    answers = project.answers()
+    answers = {text: answer.labels for text, answer in project.answers().items()}
     return {one: answers[text] for one, text in project.text_of.items() if text in answers}
 
 
@@ -176,7 +176,7 @@ KILLED_AT_EVERY_LINE = """
 import json, os, signal, sys
 from pathlib import Path
 from crabjax.labelling import Project
-from crabjax.labelling.exchange import Entry
+from crabjax.labelling.answers import Answer
 
 def kill_after(lines):
     def trace(frame, event, _):
@@ -194,10 +194,11 @@ for lines in range(1000):
     child = os.fork()
     if child == 0:
         kill_after(lines)
-        project.add([Entry("test", one, ["b"]) for one in ("d1", "d2")])
+        project.add([Answer("test", one, ["b"]) for one in ("d1", "d2")])
         os._exit(0)
     code = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
-    answers = [project.answers().get(f"words of text {n}") for n in range(3)]
+    said = {text: answer.labels for text, answer in project.answers().items()}
+    answers = [said.get(f"words of text {n}") for n in range(3)]
     print(json.dumps([code, answers]))
     if code == 0:
         break
@@ -207,12 +208,12 @@ ADD_TWENTY = """
 import sys
 from pathlib import Path
 from crabjax.labelling import Project
-from crabjax.labelling.exchange import Entry
+from crabjax.labelling.answers import Answer
 project = Project.open(Path(sys.argv[1]))
 print("ready", flush=True)
 sys.stdin.readline()
 for number in range(20):
-    project.add([Entry("test", f"d{int(sys.argv[2]) + number}", ["a"])])
+    project.add([Answer("test", f"d{int(sys.argv[2]) + number}", ["a"])])
 """
 
 

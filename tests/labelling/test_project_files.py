@@ -4,21 +4,24 @@ import numpy as np
 import pytest
 from sklearn.preprocessing import MultiLabelBinarizer
 
-from crabjax.labelling.answers import check_label_names
 from crabjax.config import from_overrides
 from crabjax.files import DataError
-from crabjax.models.pretrained_files import PretrainedNotFoundError
 from crabjax.labelling import Project, ProjectError
+from crabjax.labelling.answers import Answer, check_label_names
 from crabjax.labelling.exchange import (
-    Entry,
     PredictionsError,
     read_answers,
     write_predictions,
     write_suggestion,
 )
 from crabjax.labelling.status import status_text
-from crabjax.models.pretrained import PretrainedError
 from crabjax.labelling.suggestion import Suggestion
+from crabjax.models.pretrained import PretrainedError
+from crabjax.models.pretrained_files import PretrainedNotFoundError
+
+
+def said(project):
+    return {text: answer.labels for text, answer in project.answers().items()}
 
 
 @pytest.fixture
@@ -87,11 +90,11 @@ def test_a_pool_without_the_text_column_says_how_to_name_it(tmp_path):
 
 
 def test_a_labels_file_without_its_last_line_end_stays_readable(project):
-    project.add([Entry("in.csv:2", "d0", ["a"])])
+    project.add([Answer("in.csv:2", "d0", ["a"])])
     labels = project.folder / "labels.jsonl"
     labels.write_text(labels.read_text().rstrip("\n"))
-    project.add([Entry("in.csv:2", "d1", ["b"])])
-    assert project.answers() == {"some words": ["a"], "other words": ["b"]}
+    project.add([Answer("in.csv:2", "d1", ["b"])])
+    assert said(project) == {"some words": ["a"], "other words": ["b"]}
 
 
 def test_separators_alone_are_no_answer(tmp_path):
@@ -124,8 +127,8 @@ def twins(tmp_path):
 
 
 def test_an_answer_counts_for_all_documents_with_its_text(twins):
-    twins.add([Entry("in.csv:2", "d1", ["a"])])
-    assert twins.add([Entry("in.csv:2", "d3", ["a"])]).known == 1
+    twins.add([Answer("in.csv:2", "d1", ["a"])])
+    assert twins.add([Answer("in.csv:2", "d3", ["a"])]).known == 1
     labels, sources = twins.decide(np.zeros((4, 2)))
     assert labels == [["a"], ["a"], [], ["a"]]
     assert sources == ["person", "person", "model", "person"]
@@ -136,15 +139,15 @@ def test_an_answer_counts_for_all_documents_with_its_text(twins):
 
 
 def test_documents_with_one_text_must_agree(twins):
-    first, second = Entry("in.csv:2", "d0", ["a"]), Entry("in.csv:3", "d3", ["b"])
+    first, second = Answer("in.csv:2", "d0", ["a"]), Answer("in.csv:3", "d3", ["b"])
     with pytest.raises(ProjectError, match=r'in\.csv:3: id "d3" has the same text as "d0"'):
         twins.add([first, second])
-    added = twins.add([first, second._replace(labels=["a"]), Entry("in.csv:4", "d1", None)])
+    added = twins.add([first, second._replace(labels=["a"]), Answer("in.csv:4", "d1", None)])
     assert (added.labelled, added.known, added.blank) == (1, 1, 1)
     with pytest.raises(ProjectError, match=r'id "d3" was answered "a" before, now "b"'):
         twins.add([second])
     assert twins.add([second], replace=True).replaced == 1
-    assert twins.answers() == {"same": ["b"]}
+    assert said(twins) == {"same": ["b"]}
     assert twins.learner().fingerprint() == Project.open(twins.folder).learner().fingerprint()
 
 

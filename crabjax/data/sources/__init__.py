@@ -1,5 +1,16 @@
-"""The paper's data sets: raw files to the common format."""
+"""Data sets from raw files to the common format; importing this package registers the paper's."""
 
-from crabjax.data.sources import eurlex, mimic, rcv1, uklex
-
-SOURCES = {"rcv1": rcv1, "uklex": uklex, "eurlex": eurlex, "mimic": mimic}
+from crabjax.data.sources import eurlex as eurlex
+from crabjax.data.sources import mimic as mimic
+from crabjax.data.sources import rcv1 as rcv1
+from crabjax.data.sources import uklex as uklex
+from crabjax.data.sources.common import SOURCES as SOURCES
+from crabjax.data.sources.common import About as About
+from crabjax.data.sources.common import Document as Document
+from crabjax.data.sources.common import Omitted as Omitted
+from crabjax.data.sources.common import Prepared as Prepared
+from crabjax.data.sources.common import Source as Source
+from crabjax.data.sources.common import draw_split as draw_split
+from crabjax.data.sources.common import find_raw as find_raw
+from crabjax.data.sources.common import register_source as register_source
+from crabjax.data.sources.common import write_splits as write_splits

@@ -1,10 +1,17 @@
-"""What the sources share: where raw files come from, the split by seed, counted omissions."""
+"""What a source is, and what sources share: the split by seed, counted omissions.
 
-from collections.abc import Iterable, Mapping
+A source is a function that writes splits from raw files, found by name::
+
+    @register_source("mine", About(...))
+    def prepare(raw, output, train_size, test_size, seed):
+        return Prepared({"train": train_size, "test": test_size}, [])
+"""
+
+from collections.abc import Callable, Iterable, Mapping
 from contextlib import ExitStack
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import NamedTuple
+from typing import NamedTuple, TypeVar
 
 import numpy as np
 
@@ -64,6 +71,39 @@ class Prepared(NamedTuple):
 
     written: dict[str, int]
     omitted: list[str]
+
+
+Prepare = Callable[[Path, Path, int, int, int], Prepared]
+"""``prepare(raw, output, train_size, test_size, seed)``: from folder ``raw`` to ``output``."""
+
+Function = TypeVar("Function", bound=Prepare)
+
+
+class Source(NamedTuple):
+    """A data set that can be made from raw files."""
+
+    about: About
+    prepare: Prepare
+
+
+SOURCES: dict[str, Source] = {}
+
+
+def register_source(name: str, about: About) -> Callable[[Function], Function]:
+    """Makes the decorated function the command ``name`` of ``prepare_data.py``.
+
+    Args:
+      name: of the command, and of the data set in ``data.name``.
+      about: what the command, and the advice on missing files, tell the user.
+    """
+
+    def decorate(prepare: Function) -> Function:
+        if name in SOURCES:
+            raise ValueError(f"source {name!r} is already registered")
+        SOURCES[name] = Source(about, prepare)
+        return prepare
+
+    return decorate
 
 
 def find_raw(folder: Path, name: str, about: About) -> Path:

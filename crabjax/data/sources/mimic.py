@@ -11,6 +11,7 @@ from crabjax.data.sources.common import (
     Prepared,
     draw_split,
     find_raw,
+    register_source,
     write_splits,
 )
 from crabjax.files import DataError, read_csv_rows
@@ -48,6 +49,7 @@ CHAPTERS = (
 _BRACKETS = re.compile(r"\[\*\*.*?\*\*\]", re.DOTALL)
 
 
+@register_source("mimic", ABOUT)
 def prepare(
     raw: Path, output: Path, train_size: int, test_size: int, seed: int, progress: bool = True
 ) -> Prepared:

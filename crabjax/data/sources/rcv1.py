@@ -16,6 +16,7 @@ from crabjax.data.sources.common import (
     draw_split,
     find_raw,
     missing_raw,
+    register_source,
     write_splits,
 )
 from crabjax.files import DataError, read_lines
@@ -33,6 +34,7 @@ ABOUT = About(
 QRELS = "rcv1-v2.topics.qrels"
 
 
+@register_source("rcv1", ABOUT)
 def prepare(
     raw: Path, output: Path, train_size: int, test_size: int, seed: int, progress: bool = True
 ) -> Prepared:

@@ -10,6 +10,7 @@ from crabjax.data.sources.common import (
     Prepared,
     draw_split,
     find_raw,
+    register_source,
     write_splits,
 )
 from crabjax.files import DataError, read_json_lines
@@ -24,6 +25,7 @@ ABOUT = About(
 )
 
 
+@register_source("uklex", ABOUT)
 def prepare(
     raw: Path, output: Path, train_size: int, test_size: int, seed: int, progress: bool = True
 ) -> Prepared:

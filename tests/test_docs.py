@@ -1,0 +1,63 @@
+"""What the documents say runs, and they leave no public name out."""
+
+import ast
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parent.parent
+BLOCKS = re.findall(
+    r"^## ([^\n]+)\n(?:(?!^## ).)*?^```python\n(.*?)^```$",
+    (ROOT / "docs" / "extending.md").read_text(encoding="utf-8"),
+    re.MULTILINE | re.DOTALL,
+)
+PAGES = {path.name: path for path in (ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md")))}
+LINES = 30
+
+
+def public_names():
+    tree = ast.parse((ROOT / "crabjax" / "__init__.py").read_text(encoding="utf-8"))
+    imports = [node for node in tree.body if isinstance(node, ast.ImportFrom)]
+    return [alias.asname or alias.name for node in imports for alias in node.names]
+
+
+def test_every_kind_of_extension_has_a_block():
+    titles = [title for title, _ in BLOCKS]
+    assert titles == ["A strategy", "A scoring rule", "A classifier", "A data source"]
+
+
+@pytest.mark.parametrize(("title", "block"), BLOCKS, ids=[title for title, _ in BLOCKS])
+def test_a_block_is_short_and_runs_as_it_stands(tmp_path, title, block):
+    assert len(block.splitlines()) < LINES
+    # A process of its own: what one block registers, no other test should find.
+    done = subprocess.run(
+        [sys.executable, "-W", "error", "-c", block],
+        cwd=tmp_path,
+        env={**os.environ, "CRABJAX_CACHE": str(tmp_path / "cache")},
+        capture_output=True,
+        text=True,
+        timeout=300,
+    )
+    assert done.returncode == 0, f"{title}: {done.stderr}"
+
+
+@pytest.mark.parametrize("name", public_names())
+def test_every_public_name_is_mentioned(name):
+    mention = rf"`(?:crabjax\.)?{name}[`(.]|\bcrabjax\.{name}\b|from crabjax import .*\b{name}\b"
+    assert any(re.search(mention, path.read_text(encoding="utf-8")) for path in PAGES.values())
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_links_between_pages_lead_somewhere(page):
+    path = PAGES[page]
+    for target, anchor in re.findall(r"\]\(([^)#:]*)(?:#([^)]*))?\)", path.read_text("utf-8")):
+        found = path.parent / target if target else path
+        assert found.exists(), f"{page}: {target}"
+        if anchor:
+            titles = re.findall(r"^#+ (.+)$", found.read_text(encoding="utf-8"), re.MULTILINE)
+            anchors = [re.sub(r"[^\w -]", "", one).lower().replace(" ", "-") for one in titles]
+            assert anchor in anchors, f"{page}: {target}#{anchor}"
