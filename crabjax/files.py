@@ -12,6 +12,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import IO, Any
 
+from filelock import FileLock, Timeout
 from tqdm import tqdm
 
 
@@ -149,6 +150,24 @@ def check_writable(path: Path) -> None:
             pass
     except OSError as error:
         raise OSError(error.errno, f"cannot be written: {error.strerror}", str(path)) from error
+
+
+@contextmanager
+def lock(folder: Path, *, wait: bool = True) -> Iterator[None]:
+    """Keeps other processes out of a folder that is being written to.
+
+    Args:
+      folder: must exist; the lock is a file in it.
+      wait: until the other is done; else see below.
+
+    Raises:
+      BlockingIOError: if another has the lock and nobody wants to wait.
+    """
+    try:
+        with FileLock(folder / ".lock", timeout=-1 if wait else 0):
+            yield
+    except Timeout:
+        raise BlockingIOError(errno.EAGAIN, "locked by another process", str(folder)) from None
 
 
 def _flush_folder(folder: Path) -> None:

@@ -32,7 +32,7 @@ ROOMS = {
     "labelling": "checks config data ensemble files inputs keys metrics models pool report"
     " strategies",
     "benchmarks": "config devices ensemble experiments keys models pool scoring",
-    "cli": "benchmarks cache config data devices experiments files labelling report",
+    "cli": "benchmarks cache config data devices experiments labelling report",
     "__init__": "config ensemble experiments labelling metrics models scoring strategies",
 }  # fmt: skip
 LAZY = {"transformers", "safetensors", "matplotlib", "torch", "orbax"}

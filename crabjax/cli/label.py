@@ -2,11 +2,11 @@
 
 import argparse
 import logging
-import sys
-import warnings
+from collections.abc import Sequence
 from pathlib import Path
 
 from crabjax.cache import keep_compiled_programs
+from crabjax.cli.common import add_overrides, run_command, whole_number
 from crabjax.config import from_overrides
 from crabjax.labelling import Project
 from crabjax.labelling.exchange import (
@@ -31,21 +31,12 @@ label applies, "skipped" for a document you do not want to see again. An empty c
 """
 
 
-def main(arguments: list[str] | None = None) -> int:
+def main(argv: Sequence[str] | None = None) -> int:
     """Runs one subcommand; errors in the input go to stderr, with exit status 1."""
-    options = _parser().parse_args(arguments)
-    warnings.showwarning = lambda message, *_, **__: print(f"warning: {message}", file=sys.stderr)
+    options = _parser().parse_args(argv)
     logging.basicConfig(level=logging.WARNING, format="%(message)s")
     keep_compiled_programs()
-    try:
-        options.run(options)
-    except (ValueError, RuntimeError, OSError) as error:
-        print(f"error: {error}", file=sys.stderr)
-        return 1
-    except KeyboardInterrupt:
-        print("\nstopped; all labels that were added are kept", file=sys.stderr)
-        return 130
-    return 0
+    return run_command(lambda: options.run(options), "all labels that were added are kept")
 
 
 def run_init(options: argparse.Namespace) -> None:
@@ -124,7 +115,7 @@ def _parser() -> argparse.ArgumentParser:
     _add_init(_command(commands, "init", "make a project from a file of texts", run_init))
     suggest = _command(commands, "suggest", "write the documents to label next", run_suggest)
     suggest.add_argument(
-        "-n", type=_count, default=100, dest="count", help="documents (default: %(default)s)"
+        "-n", type=whole_number, default=100, dest="count", help="documents (default: %(default)s)"
     )
     suggest.add_argument(
         "--output", type=Path, required=True, help=".csv, .jsonl, or .json for Label Studio"
@@ -158,17 +149,4 @@ def _add_init(command: argparse.ArgumentParser) -> None:
         help="learn from the vectors of a pretrained encoder, a hub name or a folder; "
         "all-MiniLM-L6-v2 is a good one on a CPU",
     )
-    command.add_argument(
-        "--set",
-        action="append",
-        default=[],
-        metavar="SECTION.KEY=VALUE",
-        dest="overrides",
-        help="change a setting; may be repeated",
-    )
-
-
-def _count(text: str) -> int:
-    if not text.isdecimal() or int(text) == 0:
-        raise argparse.ArgumentTypeError(f"expected a whole number above 0, found {text!r}")
-    return int(text)
+    add_overrides(command)

@@ -2,18 +2,17 @@
 
 import argparse
 import math
-import sys
-import warnings
+from collections.abc import Sequence
 from dataclasses import fields
 from pathlib import Path
 
-from crabjax.config import ConfigError, SyntheticConfig, from_dict
+from crabjax.cli.common import run_command, whole_number
+from crabjax.config import SyntheticConfig, from_dict
 from crabjax.data.corpus import CsvFormat, read_corpus, write_corpus
 from crabjax.data.resample import frequent_labels, resample
 from crabjax.data.sources import SOURCES
 from crabjax.data.statistics import describe
 from crabjax.data.synthetic import make_synthetic
-from crabjax.files import DataError
 
 INTRODUCTION = """\
 Makes data sets in the common format: a folder with train.jsonl and test.jsonl, one document a line,
@@ -42,16 +41,10 @@ SYNTHETIC_HELP = {
 }
 
 
-def main(arguments: list[str] | None = None) -> int:
+def main(argv: Sequence[str] | None = None) -> int:
     """Runs one subcommand; errors in the input are one line on stderr and exit status 1."""
-    options = _parser().parse_args(arguments)
-    warnings.showwarning = lambda message, *_, **__: print(f"warning: {message}", file=sys.stderr)
-    try:
-        options.run(options)
-    except (ConfigError, DataError, OSError) as error:
-        print(f"error: {error}", file=sys.stderr)
-        return 1
-    return 0
+    options = _parser().parse_args(argv)
+    return run_command(lambda: options.run(options), "files that were begun were not kept")
 
 
 def run_source(options: argparse.Namespace) -> None:
@@ -172,7 +165,9 @@ def _add_resample(commands) -> None:
         "--input", type=Path, required=True, help="folder with train.jsonl and test.jsonl"
     )
     command.add_argument("--output", type=_folder, required=True, help="folder to write to")
-    command.add_argument("--labels", type=_count, default=10, help="labels kept (default: 10)")
+    command.add_argument(
+        "--labels", type=whole_number, default=10, help="labels kept (default: 10)"
+    )
     command.add_argument("--mean-ir", type=_ratio, required=True, help="MeanIR to train on")
     command.add_argument(
         "--test-mean-ir", type=_ratio, default=10.0, help="MeanIR to test on (default: 10)"
@@ -204,15 +199,12 @@ def _add_sizes(command: argparse.ArgumentParser, train: int, test: int) -> None:
     sizes = (("--train-size", train), ("--test-size", test))
     for option, size in sizes:
         command.add_argument(
-            option, type=_count, default=size, help="documents (default: %(default)s, the paper's)"
+            option,
+            type=whole_number,
+            default=size,
+            help="documents (default: %(default)s, the paper's)",
         )
     command.add_argument("--seed", type=_seed, default=0, help="of the random draw (default: 0)")
-
-
-def _count(text: str) -> int:
-    if not text.isdecimal() or int(text) == 0:
-        raise argparse.ArgumentTypeError(f"expected a whole number above 0, found {text!r}")
-    return int(text)
 
 
 def _seed(text: str) -> int:

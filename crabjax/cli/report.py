@@ -1,14 +1,15 @@
 """Draws finished runs: python scripts/report.py runs/demo --output report"""
 
 import argparse
-import sys
+from collections.abc import Sequence
 from pathlib import Path
 
+from crabjax.cli.common import run_command
 from crabjax.report.find import find_runs
 from crabjax.report.page import write_report
 
 
-def main() -> int:
+def main(argv: Sequence[str] | None = None) -> int:
     """Parses the arguments and writes the report."""
     parser = argparse.ArgumentParser(
         description="Compares runs of scripts/train_loop.py: learning curves, what was selected, "
@@ -20,12 +21,11 @@ def main() -> int:
     parser.add_argument(
         "--reference", metavar="NAME", help="compare with this run (default: random and besra)"
     )
-    arguments = parser.parse_args()
-    try:
+    arguments = parser.parse_args(argv)
+
+    def work() -> None:
         experiments = find_runs(arguments.runs, arguments.only)
         page = write_report(experiments, arguments.output, arguments.reference)
-    except (ValueError, OSError) as error:
-        print(f"error: {error}", file=sys.stderr)
-        return 1
-    print(f"report: {page}")
-    return 0
+        print(f"report: {page}")
+
+    return run_command(work, "no report was finished")

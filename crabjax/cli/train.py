@@ -1,16 +1,17 @@
 """Runs active-learning experiments: python scripts/train_loop.py --config mimic.yaml"""
 
 import argparse
-import sys
+from collections.abc import Sequence
 from pathlib import Path
 
 from crabjax.cache import keep_compiled_programs
+from crabjax.cli.common import add_overrides, run_command
 from crabjax.config import load_variants
 from crabjax.devices.processes import connect
 from crabjax.experiments.variants import run_experiment
 
 
-def main() -> int:
+def main(argv: Sequence[str] | None = None) -> int:
     """Parses the arguments and runs every variant of every config."""
     parser = argparse.ArgumentParser(
         description="Runs the active-learning experiment a config describes. A run that was "
@@ -21,29 +22,18 @@ def main() -> int:
     parser.add_argument(
         "--config", nargs="+", default=["demo.yaml"], help="files, or names in configs/"
     )
-    parser.add_argument(
-        "--set",
-        action="append",
-        default=[],
-        metavar="SECTION.KEY=VALUE",
-        dest="overrides",
-        help="change a setting; lists as 0,1,2; strategy.name=a,b runs both; may be repeated",
-    )
+    add_overrides(parser, "lists as 0,1,2; strategy.name=a,b runs both; ")
     parser.add_argument("--output", type=Path, help="folder to write to (default: runs/NAME)")
     parser.add_argument(
         "--only", nargs="+", metavar="VARIANT", help="run only these variants of the config"
     )
     parser.add_argument("--fresh", action="store_true", help="delete an earlier run there first")
-    arguments = parser.parse_args()
+    arguments = parser.parse_args(argv)
     keep_compiled_programs()
-    try:
+
+    def work() -> None:
         experiments = {name: load_variants(name, arguments.overrides) for name in arguments.config}
         connect(next(iter(experiments[arguments.config[0]].values())).devices)
         run_experiment(experiments, arguments.output, only=arguments.only, fresh=arguments.fresh)
-    except KeyboardInterrupt:
-        print("\nstopped; every finished round is saved: the same command goes on from there")
-        return 130
-    except (ValueError, RuntimeError, OSError) as error:
-        print(f"error: {error}", file=sys.stderr)
-        return 1
-    return 0
+
+    return run_command(work, "every finished round is saved: the same command goes on from there")

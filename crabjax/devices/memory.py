@@ -6,13 +6,13 @@ place.
 """
 
 import logging
-import os
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, TypeVar
 
 import jax
 import numpy as np
+import psutil
 from jax.extend.core import Literal
 
 from crabjax.devices.processes import array_of_first
@@ -147,12 +147,7 @@ def _bytes(variable: Any) -> int:
 
 def _host_bytes() -> float:
     """Memory that can still be had, within the limit of a container."""
-    try:
-        lines = Path("/proc/meminfo").read_text(encoding="ascii").splitlines()
-        sizes = {line.split(":")[0]: float(line.split()[1]) * 1024 for line in lines}
-        available = sizes["MemAvailable"]
-    except (OSError, KeyError):
-        available = float(os.sysconf("SC_PHYS_PAGES")) * os.sysconf("SC_PAGE_SIZE")
+    available = float(psutil.virtual_memory().available)
     group = Path("/sys/fs/cgroup")
     try:
         limit = float((group / "memory.max").read_text(encoding="ascii"))

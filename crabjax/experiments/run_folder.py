@@ -1,6 +1,5 @@
 """The folder of one run: what was asked for, what came out, and where to go on."""
 
-import fcntl
 import hashlib
 import json
 import logging
@@ -28,7 +27,7 @@ from crabjax.config import (
 )
 from crabjax.devices.processes import array_of_first, check_agreement, on_first
 from crabjax.experiments.checkpoint import Checkpoints, Saved
-from crabjax.files import write_text
+from crabjax.files import lock, write_text
 from crabjax.report.records import Record, summarise, write_records
 
 log = logging.getLogger(__name__)
@@ -101,8 +100,12 @@ class RunFolder:
         on_first(save_files)
 
     def _open_files(self) -> None:
+        self.path.mkdir(parents=True, exist_ok=True)
         with ExitStack() as stack:
-            stack.enter_context(self._locked())
+            try:
+                stack.enter_context(lock(self.path, wait=False))
+            except BlockingIOError as error:
+                raise RunFolderError(f"{self.path}: another run is writing here") from error
             self._run = self._claim()
             stack.enter_context(_logged(self.path / LOG))
             keep = self._config.output.keep_checkpoints
@@ -123,16 +126,6 @@ class RunFolder:
     def _write_results(self, records: list[Record]) -> None:
         write_records(self.path / RECORDS, records)
         write_text(self.path / SUMMARY, json.dumps(summarise(records), indent=1))
-
-    @contextmanager
-    def _locked(self) -> Iterator[None]:
-        self.path.mkdir(parents=True, exist_ok=True)
-        with (self.path / ".lock").open("w") as lock:
-            try:
-                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            except BlockingIOError as error:
-                raise RunFolderError(f"{self.path}: another run is writing here") from error
-            yield
 
     def _claim(self) -> dict[str, Any]:
         """What run.json says, written first of all files: it marks the folder as a run's."""

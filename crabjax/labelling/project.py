@@ -4,11 +4,9 @@
 (:mod:`crabjax.labelling.answer_log`); ``model`` and ``estimate.json`` can be made again.
 """
 
-import fcntl
 import json
 import warnings
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -18,7 +16,7 @@ import numpy as np
 
 from crabjax.config import Config, load_config, to_yaml
 from crabjax.data.corpus import Corpus, CsvFormat, read_corpus, write_corpus
-from crabjax.files import DataError, check_writable, write_text
+from crabjax.files import DataError, check_writable, lock, write_text
 from crabjax.inputs import check_encoder
 from crabjax.labelling.answer_log import ProjectError, append_to_log, read_log
 from crabjax.labelling.answers import SKIPPED, Answer, check_label_names
@@ -100,7 +98,7 @@ class Project:
         corpus = read_corpus(texts, csv_format=_csv_format(texts, text_column), labelled=False)
         ids = corpus.ids or [str(number) for number in range(1, len(corpus) + 1)]
         folder.mkdir(parents=True, exist_ok=True)
-        with _lock(folder):
+        with lock(folder):
             _check_new(folder)
             bare = Corpus(list(corpus.texts()), [()] * len(corpus), False, "texts", ids)
             write_corpus(bare, folder / TEXTS)
@@ -158,7 +156,7 @@ class Project:
           ProjectError: listing the rows with unknown ids or labels, repeated ids, and answers
             that contradict earlier ones.
         """
-        with _lock(self.folder):
+        with lock(self.folder):
             before = self.answers()
             known = Known(self.text_of, before, self.label_names)
             if problems := find_problems(answers, known, replace):
@@ -224,7 +222,7 @@ class Project:
         if not folder.exists():
             return
         try:
-            with _lock(self.folder):
+            with lock(self.folder):
                 learner.restore(folder)
         except (SavedLearnerError, OSError) as error:
             warnings.warn(f"{error}; the model is trained again", ProjectWarning, stacklevel=2)
@@ -236,7 +234,7 @@ class Project:
           ProjectWarning: if it could not be written; the next command trains again.
         """
         try:
-            with _lock(self.folder):
+            with lock(self.folder):
                 learner.save(self.folder / KEPT)
         except OSError as error:
             warnings.warn(f"the model could not be kept: {error}", ProjectWarning, stacklevel=2)
@@ -255,14 +253,6 @@ class Project:
             labels.append(said if by_person else names[row > 0.5].tolist())
             sources.append(PERSON if by_person else MODEL)
         return labels, sources
-
-
-@contextmanager
-def _lock(folder: Path) -> Iterator[None]:
-    """One writer at a time; others wait, since no writer takes long."""
-    with (folder / ".lock").open("w") as file:
-        fcntl.flock(file, fcntl.LOCK_EX)
-        yield
 
 
 def _check_new(folder: Path) -> None:
