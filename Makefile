@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 
-.PHONY: demo test test-slow lint bench clean
+.PHONY: demo test test-slow lint bench settings clean
 
 demo: $(READY)
 	$(BIN)/python scripts/train_loop.py --config demo.yaml --output runs/demo
@@ -22,6 +22,9 @@ lint: $(READY)
 
 bench: $(READY)
 	$(BIN)/python scripts/benchmark.py all --preset small
+
+settings: $(READY)
+	$(BIN)/python -m crabjax.config.document docs/settings.md
 
 clean:
 	rm -rf $(VENV) runs

@@ -9,6 +9,10 @@ from pathlib import Path
 
 import pytest
 
+from crabjax.config import Config
+from crabjax.config.build import keys_of
+from crabjax.config.document import settings_page
+
 ROOT = Path(__file__).resolve().parent.parent
 BLOCKS = re.findall(
     r"^## ([^\n]+)\n(?:(?!^## ).)*?^```python\n(.*?)^```$",
@@ -61,3 +65,18 @@ def test_links_between_pages_lead_somewhere(page):
             titles = re.findall(r"^#+ (.+)$", found.read_text(encoding="utf-8"), re.MULTILINE)
             anchors = [re.sub(r"[^\w -]", "", one).lower().replace(" ", "-") for one in titles]
             assert anchor in anchors, f"{page}: {target}#{anchor}"
+
+
+def test_the_page_of_settings_is_what_the_dataclasses_say():
+    page = PAGES["settings.md"].read_text(encoding="utf-8")
+    assert page == settings_page(), "out of date: make settings"
+    for key in keys_of(Config):
+        assert f"| `{key.rpartition('.')[2]}` |" in page
+
+
+def test_docstrings_point_to_sections_of_the_method_that_exist():
+    sections = set(re.findall(r"^## (\d+)", PAGES["method.md"].read_text("utf-8"), re.MULTILINE))
+    source = [path.read_text(encoding="utf-8") for path in (ROOT / "crabjax").rglob("*.py")]
+    pointers = re.findall(r"docs/method\.md (\d+(?:(?:, | and | to )\d+)*)", "\n".join(source))
+    assert len(pointers) > 12
+    assert {number for one in pointers for number in re.findall(r"\d+", one)} <= sections

@@ -26,20 +26,6 @@ Documents of your own need no preparation if they are in a file like that, or in
 with a text and a label column: name the files in a configuration (data.train, data.test).
 """
 
-SYNTHETIC_HELP = {
-    "documents": "documents to train on",
-    "test_documents": "documents to test on",
-    "roots": "labels of the upper level; a document may have several",
-    "leaves_per_root": "labels below each; a document has at most one of them, and then its root",
-    "mean_ir": "MeanIR of the training labels: 1 is balanced",
-    "corr_avg": "CorrAvg of the training labels",
-    "vocabulary": "distinct words",
-    "length": "mean words in a document",
-    "noise_words": "share of the words that say nothing about the labels",
-    "label_noise": "share of the training documents with another document's labels",
-    "seed": "the same seed and settings give the same documents",
-}
-
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Runs one subcommand; errors in the input are one line on stderr and exit status 1."""
@@ -149,7 +135,7 @@ def _add_synthetic(commands) -> None:
             f"--{one.name.replace('_', '-')}",
             type=type(default),
             default=default,
-            help=f"{SYNTHETIC_HELP[one.name]} (default: %(default)s)",
+            help=f"{one.metadata['meaning']} (default: %(default)s)",
         )
     command.set_defaults(run=run_synthetic)
 

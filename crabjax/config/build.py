@@ -17,11 +17,11 @@ class ConfigError(ValueError):
     """A setting that is unknown, ill-typed or impossible."""
 
 
-def setting(default: Any, *, above=None, at_least=None, at_most=None) -> Any:
-    """A dataclass field whose range :func:`build` enforces, on each item of a list."""
-    limits = {"above": above, "at_least": at_least, "at_most": at_most}
-    metadata = {name: bound for name, bound in limits.items() if bound is not None}
-    return dataclasses.field(default=default, metadata=metadata)
+def setting(default: Any, meaning: str, *, above=None, at_least=None, at_most=None) -> Any:
+    """A dataclass field with its meaning, and a range that holds for each item of a list."""
+    bounds = {"above": above, "at_least": at_least, "at_most": at_most}
+    limits = {name: bound for name, bound in bounds.items() if bound is not None}
+    return dataclasses.field(default=default, metadata={"meaning": meaning, "limits": limits})
 
 
 def build(kind: type, tree: Any, source: str) -> Any:
@@ -70,7 +70,7 @@ def parse_override(kind: type, text: str, source: str) -> tuple[str, Any]:
         return key, yaml.safe_load(value)
     except yaml.YAMLError:
         raise ConfigError(
-            f"{source}: {key}: expected {_describe(hint, {})}, found {value!r}"
+            f"{source}: {key}: expected {describe(hint, {})}, found {value!r}"
         ) from None
 
 
@@ -90,7 +90,7 @@ def _section(kind: type, tree: Any, source: str, prefix: str, known: Iterable[st
         where = prefix.rstrip(".") or "the file"
         raise ConfigError(f"{source}: {where}: expected a section, found {tree!r}")
     hints = typing.get_type_hints(kind)
-    limits = {f.name: f.metadata for f in dataclasses.fields(kind)}
+    limits = {f.name: f.metadata.get("limits", {}) for f in dataclasses.fields(kind)}
     values = {}
     for name, value in tree.items():
         key = f"{prefix}{name}"
@@ -121,7 +121,7 @@ def _checked(value: Any, hint: Any, limits: Mapping[str, Any], where: str) -> An
     converted = _convert(value, hint)
     items = converted if isinstance(converted, tuple) else (converted,)
     if converted is _WRONG or not all(_within(item, limits) for item in items):
-        raise ConfigError(f"{where}: expected {_describe(hint, limits)}, found {value!r}")
+        raise ConfigError(f"{where}: expected {describe(hint, limits)}, found {value!r}")
     return converted
 
 
@@ -156,14 +156,15 @@ def _within(value: Any, limits: Mapping[str, Any]) -> bool:
     )
 
 
-def _describe(hint: Any, limits: Mapping[str, Any]) -> str:
+def describe(hint: Any, limits: Mapping[str, Any]) -> str:
+    """A type and its range, in words."""
     origin, options = typing.get_origin(hint), typing.get_args(hint)
     if origin in (types.UnionType, typing.Union):
-        words = " or ".join(_describe(option, {}) for option in options)
+        words = " or ".join(describe(option, {}) for option in options)
     elif origin is Literal:
         words = "one of " + ", ".join(map(str, options))
     elif origin is tuple:
-        words = f"a list, each {_describe(options[0], {})}"
+        words = f"a list, each {describe(options[0], {})}"
     else:
         names = {int: "an integer", float: "a number", str: "text", bool: "true or false"}
         words = "nothing" if hint is type(None) else names[hint]

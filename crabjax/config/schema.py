@@ -1,4 +1,4 @@
-"""The settings of an experiment, and the presets that differ from their defaults."""
+"""The settings of an experiment, each with its meaning, and the presets that differ from them."""
 
 from dataclasses import dataclass, field
 from typing import Any, Literal
@@ -8,37 +8,52 @@ from crabjax.config.build import ConfigError, setting
 
 @dataclass(frozen=True)
 class SyntheticConfig:
-    """The built-in corpus; see ``crabjax.data.synthetic``."""
+    """The built-in corpus."""
 
-    documents: int = setting(3000, at_least=10)
-    test_documents: int = setting(1000, at_least=1)
-    roots: int = setting(4, at_least=1)
-    leaves_per_root: int = setting(2, at_least=0)
-    mean_ir: float = setting(8.0, at_least=1.0)
-    corr_avg: float = setting(0.12, at_least=0.0, at_most=1.0)
-    vocabulary: int = setting(2000, at_least=50)
-    length: int = setting(40, at_least=2)
-    noise_words: float = setting(0.7, at_least=0.0, at_most=1.0)
-    label_noise: float = setting(0.02, at_least=0.0, at_most=0.5)
-    seed: int = setting(0, at_least=0)
+    documents: int = setting(3000, "documents to train on", at_least=10)
+    test_documents: int = setting(1000, "documents to test on", at_least=1)
+    roots: int = setting(4, "labels of the upper level; a document may have several", at_least=1)
+    leaves_per_root: int = setting(
+        2, "labels below each; a document has at most one of them, and then its root", at_least=0
+    )
+    mean_ir: float = setting(8.0, "MeanIR of the training labels: 1 is balanced", at_least=1.0)
+    corr_avg: float = setting(0.12, "CorrAvg of the training labels", at_least=0.0, at_most=1.0)
+    vocabulary: int = setting(2000, "distinct words", at_least=50)
+    length: int = setting(40, "mean words in a document", at_least=2)
+    noise_words: float = setting(
+        0.7, "share of the words that say nothing about the labels", at_least=0.0, at_most=1.0
+    )
+    label_noise: float = setting(
+        0.02,
+        "share of the training documents with another document's labels",
+        at_least=0.0,
+        at_most=0.5,
+    )
+    seed: int = setting(0, "the same seed and settings give the same documents", at_least=0)
 
 
 @dataclass(frozen=True)
 class DataConfig:
     """Where documents come from and how they become arrays."""
 
-    name: str = "synthetic"
-    train: str | None = None  # None: the built-in corpus described by ``synthetic``
-    test: str | None = None
-    validation: str | None = None  # None: validation_size documents drawn from train, by seed
-    validation_size: int = setting(1000, at_least=1)
-    tokenizer: str | None = None  # None: what the model needs; "words", or a Hugging Face name
-    min_count: int = setting(2, at_least=1)
-    max_tokens: int = setting(256, at_least=1)
-    text_column: str = "text"  # the columns and separators are for CSV files only
-    label_column: str = "labels"
-    label_separator: str = ";"
-    csv_delimiter: str = ","
+    name: str = setting("synthetic", "what records and reports call the data")
+    train: str | None = setting(None, "file to choose documents from; null: the built-in corpus")
+    test: str | None = setting(None, "file to report on")
+    validation: str | None = setting(
+        None, "file that epochs are compared on; null: drawn from the training file, by seed"
+    )
+    validation_size: int = setting(
+        1000, "documents drawn for that, and taken out of the pool", at_least=1
+    )
+    tokenizer: str | None = setting(
+        None, '"words", or a Hugging Face name or folder; null: what the classifier needs'
+    )
+    min_count: int = setting(2, "occurrences that make a word part of the vocabulary", at_least=1)
+    max_tokens: int = setting(256, "tokens a document is cut to", at_least=1)
+    text_column: str = setting("text", "CSV files: the column of the text")
+    label_column: str = setting("labels", "CSV files: the column of the labels")
+    label_separator: str = setting(";", "CSV files: what stands between labels")
+    csv_delimiter: str = setting(",", "CSV files: what stands between columns")
     synthetic: SyntheticConfig = field(default_factory=SyntheticConfig)
 
 
@@ -46,72 +61,108 @@ class DataConfig:
 class ModelConfig:
     """The classifier of one ensemble member."""
 
-    name: str = "text_cnn"
-    embedding: int = setting(64, at_least=1)
-    widths: tuple[int, ...] = setting((2, 3, 4), at_least=1)
-    kernels: int = setting(100, at_least=1)
-    hidden: int = setting(64, at_least=1)
-    attention: int = setting(16, at_least=1)
-    dropout: float = setting(0.5, at_least=0.0, at_most=0.95)
-    pretrained: str = "distilbert-base-uncased"  # for distilbert and frozen
-    precision: Literal["float32", "bfloat16"] = "float32"
-    rematerialise: bool = False
+    name: str = setting("text_cnn", "text_cnn, text_rnn, distilbert, frozen, or one's own")
+    embedding: int = setting(64, "size of a word vector (text_cnn, text_rnn)", at_least=1)
+    widths: tuple[int, ...] = setting((2, 3, 4), "words a kernel spans (text_cnn)", at_least=1)
+    kernels: int = setting(100, "kernels of each width (text_cnn)", at_least=1)
+    hidden: int = setting(64, "hidden units: each way (text_rnn), of the head (frozen)", at_least=1)
+    attention: int = setting(16, "size of the attention that pools states (text_rnn)", at_least=1)
+    dropout: float = setting(
+        0.5, "share of the document vector left out in training", at_least=0.0, at_most=0.95
+    )
+    pretrained: str = setting(
+        "distilbert-base-uncased", "hub name or folder of the encoder (distilbert, frozen)"
+    )
+    precision: Literal["float32", "bfloat16"] = setting(
+        "float32", "of the encoder's arithmetic (distilbert, frozen)"
+    )
+    rematerialise: bool = setting(
+        False, "compute layers again in the backward pass, to save memory (distilbert)"
+    )
 
 
 @dataclass(frozen=True)
 class EnsembleConfig:
-    """How members are trained (METHOD section 8)."""
+    """How members are trained (docs/method.md 8)."""
 
-    members: int = setting(5, at_least=1)
-    member_init: Literal["same", "independent"] = "independent"
-    batch_size: int = setting(50, at_least=1)
-    epochs: int = setting(80, at_least=1)
-    patience: int = setting(30, at_least=1)
-    learning_rate: float = setting(5e-3, above=0.0)
-    weight_decay: float = setting(0.01, at_least=0.0)
-    schedule: Literal["constant", "warmup_linear"] = "constant"
-    warmup_fraction: float = setting(0.1, at_least=0.0, at_most=1.0)
+    members: int = setting(5, "members of an ensemble", at_least=1)
+    member_init: Literal["same", "independent"] = setting(
+        "independent", "whether the members of a seed start from the same parameters"
+    )
+    batch_size: int = setting(50, "documents in a training step", at_least=1)
+    epochs: int = setting(80, "the most epochs", at_least=1)
+    patience: int = setting(30, "epochs without a better validation F1 before a stop", at_least=1)
+    learning_rate: float = setting(5e-3, "of AdamW", above=0.0)
+    weight_decay: float = setting(0.01, "of AdamW", at_least=0.0)
+    schedule: Literal["constant", "warmup_linear"] = setting(
+        "constant", "of the learning rate; warmup_linear rises, then falls to 0"
+    )
+    warmup_fraction: float = setting(
+        0.1, "share of the steps in which it rises", at_least=0.0, at_most=1.0
+    )
 
 
 @dataclass(frozen=True)
 class StrategyConfig:
-    """Which documents are queried (METHOD sections 2 to 7 and 12)."""
+    """Which documents are queried (docs/method.md 2 to 7 and 12)."""
 
-    name: str = "crab"
-    alpha: float = setting(0.1, at_least=0.0)
-    beta: float = setting(3.0, at_least=0.0)
-    anchor_fraction: float = setting(0.0939, above=0.0, at_most=1.0)
-    attention: bool = True
-    attention_norm: Literal["column_max", "row_sum"] = "column_max"
-    gamma: float = setting(2.0, above=0.0)
-    min_support: int = setting(1, at_least=1)  # documents of a label that A and NegA know
-    # Without per_label, all that has a pseudo label is a candidate: the next two and the
-    # thresholds then change nothing, nor does decay without hard_size.
-    asymmetric_removal: bool = True
-    negative_sampling: bool = True
-    hard_sampling: bool = True
-    sigma: float = setting(0.6827, at_least=0.0, at_most=1.0)
-    two_sigma: float = setting(0.9545, at_least=0.0, at_most=1.0)
-    per_label: int | None = setting(None, at_least=0)  # candidates per label; None: all
-    hard_size: int | None = setting(None, at_least=0)  # hard-to-learn candidates; None: all
-    decay: Literal["polynomial", "linear", "cosine", "constant"] = "polynomial"
-    decay_power: float = setting(0.5, at_least=0.0)
-    draw: Literal["random", "kmeans"] = "random"
-    candidate_limit: int | None = setting(3000, at_least=1)  # of all of them; None: no limit
-    score: Literal["expected", "released"] = "expected"  # "released" only shows why not
-    cluster: Literal["features", "gains"] = "features"  # what k-means tells documents apart by
-    keep_fraction: float = setting(0.5, above=0.0, at_most=1.0)  # the best, which it sees
-    representative_rounds: int = setting(0, at_least=0)  # first queries: it sees every candidate
+    name: str = setting("crab", "the strategy, or several names separated by commas")
+    alpha: float = setting(0.1, "of the beta scoring rule: weight of small chances", at_least=0.0)
+    beta: float = setting(3.0, "of the beta scoring rule: weight of large chances", at_least=0.0)
+    anchor_fraction: float = setting(
+        0.0939, "share of U on which gains are assessed", above=0.0, at_most=1.0
+    )
+    attention: bool = setting(True, "weight gains by how labels correlate")
+    attention_norm: Literal["column_max", "row_sum"] = setting(
+        "column_max", "what correlations are divided by"
+    )
+    gamma: float = setting(2.0, "and by this", above=0.0)
+    min_support: int = setting(1, "documents of a label that correlations know", at_least=1)
+    asymmetric_removal: bool = setting(
+        True, "drop implied labels from pseudo labels; changes nothing without per_label"
+    )
+    negative_sampling: bool = setting(
+        True, "look at documents with labels that exclude each other; as above"
+    )
+    hard_sampling: bool = setting(True, "look at documents without any pseudo label")
+    sigma: float = setting(0.6827, "A above it is an implication", at_least=0.0, at_most=1.0)
+    two_sigma: float = setting(0.9545, "NegA above it is an exclusion", at_least=0.0, at_most=1.0)
+    per_label: int | None = setting(None, "candidates a label; null: all", at_least=0)
+    hard_size: int | None = setting(
+        None, "hard-to-learn candidates in the first round; null: all, in every round", at_least=0
+    )
+    decay: Literal["polynomial", "linear", "cosine", "constant"] = setting(
+        "polynomial", "how hard_size shrinks over the rounds"
+    )
+    decay_power: float = setting(0.5, "exponent of the polynomial decay", at_least=0.0)
+    draw: Literal["random", "kmeans"] = setting("random", "how candidates are drawn")
+    candidate_limit: int | None = setting(
+        3000, "candidates in all, drawn at random; null: no limit", at_least=1
+    )
+    score: Literal["expected", "released"] = setting(
+        "expected", "the paper's; the released code's only shows why not"
+    )
+    cluster: Literal["features", "gains"] = setting(
+        "features", "what k-means tells candidates apart by"
+    )
+    keep_fraction: float = setting(
+        0.5, "share of the candidates, the best, that k-means sees", above=0.0, at_most=1.0
+    )
+    representative_rounds: int = setting(
+        0, "first queries in which it sees every candidate", at_least=0
+    )
 
 
 @dataclass(frozen=True)
 class LoopConfig:
     """The active-learning schedule."""
 
-    rounds: int = setting(10, at_least=1)
-    initial_size: int = setting(100, at_least=1)
-    query_size: int = setting(100, at_least=1)
-    seeds: tuple[int, ...] = setting((0, 1, 2, 3, 4), at_least=0, at_most=2**32 - 1)
+    rounds: int = setting(10, "queries", at_least=1)
+    initial_size: int = setting(100, "documents labelled before the first query", at_least=1)
+    query_size: int = setting(100, "documents a query", at_least=1)
+    seeds: tuple[int, ...] = setting(
+        (0, 1, 2, 3, 4), "repetitions, trained together", at_least=0, at_most=2**32 - 1
+    )
 
     def __post_init__(self) -> None:
         for seed in self.seeds:
@@ -123,30 +174,40 @@ class LoopConfig:
 class DevicesConfig:
     """How the work is laid out; ``devices: auto`` in a file leaves the choice to the run.
 
-    Nothing here changes a record beyond rounding, so a run may be continued with other values.
+    Nothing here changes a record beyond rounding: a run may be continued with other values.
     """
 
-    ensemble: int | None = setting(None, at_least=1)  # devices that members are shared out over
-    pool: int | None = setting(None, at_least=1)  # devices that documents are shared out over
-    coordinator: str | None = None  # host:port of process 0; "auto" on a cluster JAX knows
-    processes: int | None = setting(None, at_least=1)  # with a coordinator: how many there are
-    process: int | None = setting(None, at_least=0)  # and which of them this is
-    members_at_once: int | None = setting(None, at_least=1)  # a device; None: what fits
-    predict_batch: int | None = setting(256, at_least=1)  # a device; None: what fits
-    cache: bool = True  # keep encoded documents on disk, for the next start with the same files
+    ensemble: int | None = setting(
+        None, "devices that members are shared out over; null: chosen", at_least=1
+    )
+    pool: int | None = setting(
+        None, "devices that documents are shared out over; null: chosen", at_least=1
+    )
+    coordinator: str | None = setting(
+        None, 'host:port of process 0; "auto" on a cluster JAX knows; null: one process'
+    )
+    processes: int | None = setting(None, "how many there are, with a coordinator", at_least=1)
+    process: int | None = setting(None, "which of them this is", at_least=0)
+    members_at_once: int | None = setting(
+        None, "members a device trains at once; null: as many as fit", at_least=1
+    )
+    predict_batch: int | None = setting(
+        256, "documents a device predicts at once; null: as many as fit", at_least=1
+    )
+    cache: bool = setting(True, "keep encoded documents on disk, for the next start")
 
 
 @dataclass(frozen=True)
 class OutputConfig:
-    """Where a run writes."""
+    """Where a run writes; no record depends on it."""
 
-    folder: str = "runs"
-    keep_checkpoints: int = setting(2, at_least=1)
+    folder: str = setting("runs", "where folders of runs are made")
+    keep_checkpoints: int = setting(2, "rounds kept to go on from", at_least=1)
 
 
 @dataclass(frozen=True)
 class Config:
-    """One experiment, whole. ``preset`` says which defaults hold where nothing else is stated."""
+    """One experiment, whole."""
 
     data: DataConfig = field(default_factory=DataConfig)
     model: ModelConfig = field(default_factory=ModelConfig)
@@ -155,7 +216,9 @@ class Config:
     loop: LoopConfig = field(default_factory=LoopConfig)
     devices: DevicesConfig = field(default_factory=DevicesConfig)
     output: OutputConfig = field(default_factory=OutputConfig)
-    preset: Literal["recommended", "paper"] = "recommended"
+    preset: Literal["recommended", "paper"] = setting(
+        "recommended", "which defaults hold where nothing else is stated"
+    )
 
 
 # Settings that stood elsewhere once; files that name them so are still read.
@@ -169,7 +232,7 @@ RENAMED = {
 BEFORE_IT_EXISTED: dict[str, Any] = {}
 
 # Where the defaults above differ from the paper, and what it has there. Not the learning rate:
-# the paper's 5e-2 trains worse than the 5e-3 of its released settings (METHOD section 8).
+# the paper's 5e-2 trains worse than the 5e-3 of its released settings (docs/method.md 8).
 PAPER: dict[str, Any] = {
     "ensemble": {"member_init": "same"},
     "strategy": {

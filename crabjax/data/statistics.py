@@ -1,4 +1,4 @@
-"""How many labels, how unevenly, how correlated (METHOD section 9)."""
+"""How many labels, how unevenly, how correlated (docs/method.md 9)."""
 
 import json
 from dataclasses import asdict, dataclass

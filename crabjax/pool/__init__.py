@@ -1,1 +1,1 @@
-"""Which documents are looked at, and which of them are taken (METHOD sections 6 and 7)."""
+"""Which documents are looked at, and which of them are taken (docs/method.md 6 and 7)."""

@@ -1,4 +1,4 @@
-"""How the number of hard-to-learn documents looked at shrinks over the rounds (METHOD 6)."""
+"""How the number of hard-to-learn documents looked at shrinks over the rounds (docs/method.md 6)."""
 
 import math
 from typing import Literal

@@ -1,4 +1,4 @@
-"""Pool refinement: from the unlabelled pool U to the candidates U* (METHOD section 6)."""
+"""Pool refinement: from the unlabelled pool U to the candidates U* (docs/method.md 6)."""
 
 from collections.abc import Callable
 from typing import NamedTuple

@@ -1,4 +1,4 @@
-"""Gains of any number of candidates from one compiled program (METHOD section 3).
+"""Gains of any number of candidates from one compiled program (docs/method.md 3).
 
 The unlabelled pool shrinks every round. The kernel takes candidates in chunks of one size, and
 anchors are padded to the most there can be: only values change between rounds.

@@ -1,4 +1,4 @@
-"""From scored candidates to the query: the best, spread out (METHOD section 7)."""
+"""From scored candidates to the query: the best, spread out (docs/method.md 7)."""
 
 import math
 

@@ -1,4 +1,4 @@
-"""The beta family of proper scoring rules (METHOD section 2).
+"""The beta family of proper scoring rules (docs/method.md 2).
 
 Every quantity reduces to the incomplete integral ``J(x; a, b) = int_0^x t^(a-1) (1-t)^(b-1) dt``.
 The exponents are fixed for a run, so all coefficients are worked out once on the host in float64

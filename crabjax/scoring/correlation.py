@@ -1,4 +1,4 @@
-"""Label correlations and what CRAB makes of them (METHOD sections 4, 5 and 6)."""
+"""Label correlations and what CRAB makes of them (docs/method.md 4, 5 and 6)."""
 
 import functools
 from typing import Literal, NamedTuple

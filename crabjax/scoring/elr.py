@@ -1,4 +1,4 @@
-"""Expected loss reduction: what labelling a candidate teaches about the anchors (METHOD section 3).
+"""Expected loss reduction: what labelling a candidate teaches about the anchors (docs/method.md 3).
 
 Observing label k of candidate x re-weights the ensemble members, which moves their mean at anchor
 x' from m to ``m + (1-p) v`` when the label is one (probability p) and to ``m - p v`` when it is

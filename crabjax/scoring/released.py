@@ -1,9 +1,9 @@
-"""The score of the authors' released code, kept to show what is wrong with it (METHOD section 3).
+"""The score of the authors' released code, kept to show what is wrong with it (docs/method.md 3).
 
 Every member's own forecast at the anchor is scored against the posterior predictive. That is
 linear in the posterior predictive, whose mean over the outcomes of the candidate's label is the
 prior predictive: the candidate drops out, and what is left of it is rounding. The released code
-adds the same of the forecast 1 - p (METHOD section 13): one more constant, left out here.
+adds the same of the forecast 1 - p (docs/method.md 13): one more constant, left out here.
 """
 
 import functools

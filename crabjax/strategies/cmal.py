@@ -28,7 +28,7 @@ def cmal(key: jax.Array, pool: Pool, query_size: int, config: StrategyConfig) ->
 
 
 def cmal_scores(probabilities: np.ndarray, labels: np.ndarray) -> np.ndarray:
-    """sum_k u_k (1 - r_k) z_k of METHOD section 12.
+    """sum_k u_k (1 - r_k) z_k of docs/method.md 12.
 
     Args:
       probabilities: float [u, K].

@@ -29,7 +29,7 @@ Rows = Callable[[np.ndarray], np.ndarray]
 def crab(key: jax.Array, pool: Pool, query_size: int, config: StrategyConfig) -> Selection:
     """Refines the pool by label correlations, scores with attention, spreads out by k-means.
 
-    Qi, Lu, Yang, Enticott and Du (UAI 2025), METHOD sections 2 to 7. By default the three sets of
+    Qi, Lu, Yang, Enticott and Du (UAI 2025), docs/method.md 2 to 7. By default the three sets of
     the refined pool are not cut down, which leaves all of U, and k-means tells documents apart by
     their vectors instead of their gains; ``preset: paper`` does as the paper does. Labels rarer
     than ``min_support`` do not correlate, and in the first ``representative_rounds`` k-means sees

@@ -215,7 +215,7 @@ SEVEN = {"crab", "besra", "audi", "adaptive", "mmc", "cmal", "random"}
     "path", sorted((CONFIG_FOLDER / "figures").glob("*.yaml")), ids=lambda p: p.stem
 )
 def test_figures_are_those_of_the_paper(path):
-    """METHOD sections 8 and 11."""
+    """docs/method.md 8 and 11."""
     figure = path.stem
     backbone = "text_rnn" if "textrnn" in figure else "text_cnn"
     epochs, rate = 80, 5e-3
