@@ -1,4 +1,4 @@
-"""How the number of hard-to-learn documents looked at shrinks over the rounds (docs/method.md 6)."""
+"""How many hard-to-learn documents are looked at, from round to round (docs/method.md 6)."""
 
 import math
 from typing import Literal
