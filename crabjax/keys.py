@@ -4,6 +4,7 @@ import jax
 import numpy as np
 
 _PURPOSES = ("initial", "validation", "fit", "query", "folds")
+_DRAWS = ("anchors", "label_wise", "negative", "hard", "fill", "limit", "cluster", "ties")
 
 
 def run_key(seed: int, purpose: str, round_number: int = 0) -> jax.Array:
@@ -12,9 +13,17 @@ def run_key(seed: int, purpose: str, round_number: int = 0) -> jax.Array:
     return jax.random.fold_in(key, _PURPOSES.index(purpose))
 
 
-def host_generator(key: jax.Array) -> np.random.Generator:
-    """A NumPy generator seeded by all bits of ``key``; equal keys give equal streams."""
-    return np.random.default_rng(np.asarray(jax.random.key_data(key)))
+def host_generator(key: jax.Array, draw: str | None = None, part: int = 0) -> np.random.Generator:
+    """A NumPy generator seeded by all bits of ``key``; equal arguments give equal streams.
+
+    Args:
+      key: of one use of randomness in a run.
+      draw: which of the draws of that use it is for, so that no draw moves when another is left
+        out or takes more.
+      part: of a draw in several parts.
+    """
+    seed = np.asarray(jax.random.key_data(key)).tolist()
+    return np.random.default_rng(seed if draw is None else [*seed, _DRAWS.index(draw), part])
 
 
 def draw_up_to(generator: np.random.Generator, rows: np.ndarray, count: int | None) -> np.ndarray:

@@ -181,7 +181,7 @@ def _refine_cases(base: int) -> Iterator[Case]:
         probabilities = random.beta(0.3, 1.2, (documents, LABELS)).astype(np.float32)
         correlation = label_correlation(random.random((1000, LABELS)) < 0.2)
         everything, config = np.arange(documents), StrategyConfig()
-        draw = lambda rows, count: draw_up_to(random, rows, count)
+        draw = lambda documents, count, source, label=0: draw_up_to(random, documents, count)
 
         def refine() -> Any:
             traits = pool_traits(probabilities, correlation, everything, config)

@@ -113,11 +113,17 @@ class StrategyConfig:
         0.0939, "share of U on which gains are assessed", above=0.0, at_most=1.0
     )
     attention: bool = setting(True, "weight gains by how labels correlate")
-    attention_norm: Literal["column_max", "row_sum"] = setting(
-        "column_max", "what correlations are divided by"
+    attention_norm: Literal["column_max", "literal", "row_sum"] = setting(
+        "column_max",
+        "what correlations are divided by: the largest other entry of the column, the largest "
+        "entry (Eq. 13 to the letter, always 1), or the largest row sum (the released code)",
     )
     gamma: float = setting(2.0, "and by this", above=0.0)
-    min_support: int = setting(1, "documents of a label that correlations know", at_least=1)
+    min_support: int = setting(
+        1,
+        "documents a label needs for its correlations to count; 0: Eq. 9 to the letter",
+        at_least=0,
+    )
     asymmetric_removal: bool = setting(
         True, "drop implied labels from pseudo labels; changes nothing without per_label"
     )

@@ -1,7 +1,6 @@
 """Pool refinement: from the unlabelled pool U to the candidates U* (docs/method.md 6)."""
 
-from collections.abc import Callable
-from typing import NamedTuple
+from typing import NamedTuple, Protocol
 
 import numpy as np
 
@@ -16,8 +15,16 @@ from crabjax.scoring.correlation import (
 
 SOURCES = ("label_wise", "negative", "hard", "fill")
 
-Draw = Callable[[np.ndarray, int | None], np.ndarray]
-"""``draw(documents, count)``: up to ``count`` of them, without replacement; all if None."""
+
+class Draw(Protocol):
+    """Up to ``count`` of ``documents``, without replacement; all if None.
+
+    ``source`` is one of SOURCES, ``label`` the label the documents are drawn for, if any.
+    """
+
+    def __call__(
+        self, documents: np.ndarray, count: int | None, source: str, label: int = 0
+    ) -> np.ndarray: ...
 
 
 class PoolTraits(NamedTuple):
@@ -104,19 +111,22 @@ def refine_pool(
       fill: how the rest is drawn.
     """
     columns = np.ascontiguousarray(traits.carries.T)  # [K, u]
-    drawn = [draw(unlabelled[column], config.per_label) for column in columns]
+    drawn = [
+        draw(unlabelled[column], config.per_label, "label_wise", label)
+        for label, column in enumerate(columns)
+    ]
     negative_size = query_size if config.negative_sampling else 0
     sets = [
         np.concatenate(drawn),
-        draw(unlabelled[traits.negative], negative_size),
-        draw(unlabelled[traits.hard], hard_size if config.hard_sampling else 0),
+        draw(unlabelled[traits.negative], negative_size, "negative"),
+        draw(unlabelled[traits.hard], hard_size if config.hard_sampling else 0, "hard"),
     ]
     undrawn = np.ones(len(unlabelled), bool)
     # Sorted, so places are found without sorting all of U again, which would take the most time.
     undrawn[np.searchsorted(unlabelled, np.concatenate(sets))] = False
     rest = unlabelled[undrawn]
     missing = query_size - (len(unlabelled) - len(rest))
-    sets.append(fill(rest, max(0, missing)))
+    sets.append(fill(rest, max(0, missing), "fill"))
     sources = np.repeat(np.arange(len(SOURCES)), [len(one) for one in sets])
     documents, first = np.unique(np.concatenate(sets), return_index=True)
     return Candidates(documents, sources[first])

@@ -12,6 +12,5 @@ from crabjax.scoring.correlation import has_exclusive_pair as has_exclusive_pair
 from crabjax.scoring.correlation import has_no_label as has_no_label
 from crabjax.scoring.correlation import label_correlation as label_correlation
 from crabjax.scoring.correlation import pseudo_labels as pseudo_labels
-from crabjax.scoring.correlation import supported as supported
 from crabjax.scoring.correlation import update as update
 from crabjax.scoring.elr import expected_loss_reduction as expected_loss_reduction

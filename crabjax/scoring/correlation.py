@@ -1,7 +1,7 @@
 """Label correlations and what CRAB makes of them (docs/method.md 4, 5 and 6)."""
 
 import functools
-from typing import Literal, NamedTuple
+from typing import Literal, NamedTuple, get_args
 
 import jax
 import jax.numpy as jnp
@@ -15,7 +15,7 @@ from crabjax.checks import (
     check_same_size,
 )
 
-AttentionNorm = Literal["column_max", "row_sum"]
+AttentionNorm = Literal["column_max", "literal", "row_sum"]
 
 
 class Correlation(NamedTuple):
@@ -32,62 +32,49 @@ class Correlation(NamedTuple):
     counts: jax.Array
 
 
-def label_correlation(labels: ArrayLike) -> Correlation:
+def label_correlation(labels: ArrayLike, min_support: int = 1) -> Correlation:
     """Correlations of labelled documents.
 
     Args:
       labels: [n, K], each entry 0 or 1. Rows of zeros change nothing, so a labelled set of any
         size fits one compiled program: zero the rows outside it.
-
-    Returns:
-      The correlations; a label never seen has zeros off the diagonal of its column.
+      min_support: documents a label needs for its pairs to count, at least 0. Rarer labels give no
+        evidence in either direction: zeros off the diagonal of their rows and columns. With 0,
+        Eq. 9 holds as it is written: a label nobody has seen is absent wherever another is present.
     """
     check_rank("labels", labels, "nK")
     check_not_empty("labels", labels)
     check_labels("labels", labels)
-    return _correlation_of_labels(jnp.asarray(labels))
+    _check_support(min_support)
+    return _correlation_of_labels(jnp.asarray(labels), min_support)
 
 
-def supported(correlation: Correlation, min_support: int) -> Correlation:
-    """Only what labels with ``min_support`` documents or more say about each other.
-
-    Pairs with a rarer label give no evidence, in either direction. The counts stay, so
-    :func:`update` brings such pairs back.
-    """
-    if min_support < 1:
-        raise ValueError(f"min_support: expected at least 1, found {min_support}")
-    return _supported(correlation, min_support)
-
-
-@jax.jit
-def _supported(correlation: Correlation, min_support: ArrayLike) -> Correlation:
-    seen = jnp.diagonal(correlation.counts) >= min_support  # [K]
-    both = seen[:, None] & seen[None, :]
-    same = jnp.eye(len(seen), dtype=bool)
-    return correlation._replace(
-        positive=jnp.where(both | same, correlation.positive, 0.0),
-        negative=jnp.where(both, correlation.negative, 0.0),
-    )
-
-
-def update(correlation: Correlation, new_labels: ArrayLike) -> Correlation:
+def update(correlation: Correlation, new_labels: ArrayLike, min_support: int = 1) -> Correlation:
     """The correlations after documents with ``new_labels`` [n, K] join: equal to a rebuild."""
     check_rank("new_labels", new_labels, "nK")
     check_labels("new_labels", new_labels)
+    _check_support(min_support)
     new_labels = jnp.asarray(new_labels)
     known = correlation.counts.shape[0]
     check_same_size("K", "correlation", known, "new_labels", new_labels.shape[1])
-    return _updated_correlation(correlation.counts, new_labels)
+    return _updated_correlation(correlation.counts, new_labels, min_support)
+
+
+def _check_support(min_support: int) -> None:
+    if min_support < 0:
+        raise ValueError(f"min_support: expected at least 0, found {min_support}")
 
 
 @jax.jit
-def _correlation_of_labels(labels: jax.Array) -> Correlation:
-    return _correlation_of_counts(_pair_counts(labels))
+def _correlation_of_labels(labels: jax.Array, min_support: ArrayLike) -> Correlation:
+    return _correlation_of_counts(_pair_counts(labels), min_support)
 
 
 @jax.jit
-def _updated_correlation(counts: jax.Array, new_labels: jax.Array) -> Correlation:
-    return _correlation_of_counts(counts + _pair_counts(new_labels))
+def _updated_correlation(
+    counts: jax.Array, new_labels: jax.Array, min_support: ArrayLike
+) -> Correlation:
+    return _correlation_of_counts(counts + _pair_counts(new_labels), min_support)
 
 
 def _pair_counts(labels: jax.Array) -> jax.Array:
@@ -96,13 +83,19 @@ def _pair_counts(labels: jax.Array) -> jax.Array:
     return pairs.astype(jnp.int32)  # [K, K]
 
 
-def _correlation_of_counts(counts: jax.Array) -> Correlation:
+def _correlation_of_counts(counts: jax.Array, min_support: ArrayLike) -> Correlation:
     same = jnp.eye(counts.shape[0], dtype=bool)
-    totals = jnp.diagonal(counts)[None, :]  # [1, K]
-    divisor = jnp.maximum(totals, 1).astype(jnp.float32)
-    positive = jnp.where(same, 1.0, counts.astype(jnp.float32) / divisor)
-    negative = jnp.where(same, 0.0, (totals - counts).astype(jnp.float32) / divisor)
-    return Correlation(positive, negative, counts)
+    totals = jnp.diagonal(counts)  # [K]
+    supported = totals >= min_support
+    pairs = supported[:, None] & supported[None, :] & ~same
+    divisor = jnp.maximum(totals, 1).astype(jnp.float32)[None, :]
+    positive = counts.astype(jnp.float32) / divisor
+    negative = (totals[None, :] - counts).astype(jnp.float32) / divisor
+    return Correlation(
+        jnp.where(pairs, positive, same.astype(jnp.float32)),
+        jnp.where(pairs, negative, 0.0),
+        counts,
+    )
 
 
 def correlation_attention(
@@ -113,8 +106,9 @@ def correlation_attention(
     Args:
       positive: A(m, n), [K, K].
       gamma: how far off-diagonal attention stays below the diagonal's 1: at most 1/gamma.
-      norm: what A is divided by, besides gamma: the largest off-diagonal entry of each column, or
-        the largest off-diagonal row sum of the whole matrix.
+      norm: what A is divided by, besides gamma. "column_max": the largest off-diagonal entry of
+        each column. "literal": the largest entry of each column, which is the diagonal's 1.
+        "row_sum": the largest off-diagonal row sum of the whole matrix, as in the released code.
 
     Returns:
       [K, K], ones on the diagonal; zeros off it where there is nothing to divide by.
@@ -124,8 +118,8 @@ def correlation_attention(
     check_same_size("K", "its rows", positive.shape[0], "positive", positive.shape[1])
     if not gamma > 0:
         raise ValueError(f"gamma: expected a number > 0, found {gamma}")
-    if norm not in ("column_max", "row_sum"):
-        raise ValueError(f"norm: expected 'column_max' or 'row_sum', found {norm!r}")
+    if norm not in (known := get_args(AttentionNorm)):
+        raise ValueError(f"norm: expected one of {', '.join(known)}, found {norm!r}")
     return _attention(positive, gamma, norm)
 
 
@@ -133,7 +127,9 @@ def correlation_attention(
 def _attention(positive: jax.Array, gamma: ArrayLike, norm: AttentionNorm) -> jax.Array:
     same = jnp.eye(positive.shape[0], dtype=bool)
     others = jnp.where(same, 0.0, positive)
-    if norm == "column_max":
+    if norm == "literal":
+        largest = jnp.ones_like(positive[:1])  # [1, K]
+    elif norm == "column_max":
         largest = jnp.max(others, axis=0, keepdims=True)  # [1, K]
     else:
         largest = jnp.max(jnp.sum(others, axis=1), keepdims=True)[None, :]  # [1, 1]
@@ -167,8 +163,9 @@ def _above(probs: jax.Array, threshold: ArrayLike) -> jax.Array:
 def drop_implied_labels(pseudo: ArrayLike, positive: ArrayLike, sigma: float) -> jax.Array:
     """Removes from each document the labels that another of its labels implies one way.
 
-    Label n is dropped where the document also carries an m with A(n, m) >= sigma and
-    A(n, m) > A(m, n): m a leaf, n its root.
+    Label n is dropped where the document also carries an m with A(n, m) > sigma and
+    A(m, n) <= sigma: m a leaf, n its root. Labels that imply each other are one label under two
+    names, and both stay.
 
     Args:
       pseudo: bool [X, K].
@@ -183,7 +180,8 @@ def drop_implied_labels(pseudo: ArrayLike, positive: ArrayLike, sigma: float) ->
 
 @jax.jit
 def _without_implied(pseudo: jax.Array, positive: jax.Array, sigma: ArrayLike) -> jax.Array:
-    implied_by = (positive >= sigma) & (positive > positive.T)  # [n, m]
+    implies = positive > sigma  # [n, m]: m implies n
+    implied_by = implies & ~implies.T
     return pseudo & ~_any_label(pseudo, implied_by.T)
 
 

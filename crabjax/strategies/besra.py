@@ -17,9 +17,10 @@ def besra(key: jax.Array, pool: Pool, query_size: int, config: StrategyConfig) -
     Tan, Nguyen, Du and Buntine (AAAI 2024). The gain is Eq. 2 of the CRAB paper: the released
     code's score differs from the published one.
     """
-    generator = host_generator(key)
-    anchors = draw_anchors(pool.logits, pool.unlabelled, config.anchor_fraction, generator)
+    draw = host_generator(key, "anchors")
+    anchors = draw_anchors(pool.logits, pool.unlabelled, config.anchor_fraction, draw)
     rule = BetaRule(config.alpha, config.beta)
     gains = pool_gains(pool.logits, pool.unlabelled, anchors, rule)
-    picks = select_diverse(gains, gains, query_size, config.keep_fraction, generator)
+    start = host_generator(key, "cluster")
+    picks = select_diverse(gains, gains, query_size, config.keep_fraction, start)
     return Selection(pool.unlabelled[picks], {}, gains[picks].mean(axis=1))

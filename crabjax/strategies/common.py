@@ -5,7 +5,7 @@ from scipy.special import expit
 
 from crabjax.config import StrategyConfig
 from crabjax.pool.refine import Beliefs, pool_traits
-from crabjax.scoring.correlation import Correlation, label_correlation, supported
+from crabjax.scoring.correlation import Correlation, label_correlation
 from crabjax.strategies.base import Pool
 
 
@@ -25,7 +25,7 @@ def revealed_correlation(pool: Pool, config: StrategyConfig) -> Correlation:
     # Rows without labels count for nothing, and a fixed N spares a compilation every round.
     labels = np.zeros(pool.labels.shape, dtype=bool)
     labels[pool.labelled] = revealed_labels(pool)
-    return supported(label_correlation(labels), config.min_support)
+    return label_correlation(labels, config.min_support)
 
 
 def mean_cardinality(pool: Pool) -> float:

@@ -39,12 +39,11 @@ def crab(key: jax.Array, pool: Pool, query_size: int, config: StrategyConfig) ->
       The selection; its info holds ``candidates``, how many came from each source, and
       ``score_spread``, how far apart their scores are.
     """
-    generator = host_generator(key)
     correlation, traits = beliefs_of(pool, config)
-    gains_of = _scorer(pool, correlation, config, generator)
+    gains_of = _scorer(pool, correlation, config, host_generator(key, "anchors"))
 
-    def random_draw(documents: np.ndarray, count: int | None) -> np.ndarray:
-        return draw_up_to(generator, documents, count)
+    def random_draw(documents, count, source, label=0):
+        return draw_up_to(host_generator(key, source, label), documents, count)
 
     hard_size = config.hard_size
     if hard_size is not None:
@@ -54,19 +53,20 @@ def crab(key: jax.Array, pool: Pool, query_size: int, config: StrategyConfig) ->
     if config.draw == "kmeans":
         gains = gains_of(pool.unlabelled)
         gains_of = _looked_up(pool.unlabelled, gains)
-        draw = _kmeans_draw(_looked_up(pool.unlabelled, normalised(gains)), generator)
+        draw = _kmeans_draw(_looked_up(pool.unlabelled, normalised(gains)), key)
     candidates = refine_pool(
         traits, pool.unlabelled, query_size, hard_size, config, draw, random_draw
     )
     limit = config.candidate_limit
-    candidates = candidates.at_most(limit and max(limit, query_size), generator)
+    limit = limit and max(limit, query_size)
+    candidates = candidates.at_most(limit, host_generator(key, "limit"))
     gains = gains_of(candidates.documents)
     vectors = gains
     if config.cluster == "features":
         assert pool.features is not None  # the registration asks for them
         vectors = pool.features[candidates.documents]
     keep = 1.0 if pool.round < config.representative_rounds else config.keep_fraction
-    picks = select_diverse(gains, vectors, query_size, keep, generator)
+    picks = select_diverse(gains, vectors, query_size, keep, host_generator(key, "cluster"))
     info = {"candidates": candidates.per_source(), "score_spread": _relative_spread(gains)}
     sources = [SOURCES[source] for source in candidates.sources[picks]]
     return Selection(candidates.documents[picks], info, gains[picks].mean(axis=1), sources)
@@ -97,12 +97,13 @@ def _looked_up(unlabelled: np.ndarray, rows: np.ndarray) -> Rows:
     return lambda documents: rows[np.searchsorted(unlabelled, documents)]
 
 
-def _kmeans_draw(embeddings_of: Rows, generator: np.random.Generator) -> Draw:
+def _kmeans_draw(embeddings_of: Rows, key: jax.Array) -> Draw:
     """Draws the documents nearest the centres of their gain vectors: the paper's ablation."""
 
-    def draw(documents: np.ndarray, count: int | None) -> np.ndarray:
+    def draw(documents, count, source, label=0):
         if count is None:
             return documents
+        generator = host_generator(key, source, label)
         return documents[kmeans_picks(embeddings_of(documents), count, generator)]
 
     return draw

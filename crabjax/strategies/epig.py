@@ -21,10 +21,10 @@ def epig(key: jax.Array, pool: Pool, query_size: int, config: StrategyConfig) ->
     information of a candidate's and an anchor's label is the gain of the logarithmic rule; it is
     summed over labels and averaged over anchors, which are drawn from the pool itself.
     """
-    generator = host_generator(key)
-    anchors = draw_anchors(pool.logits, pool.unlabelled, config.anchor_fraction, generator)
+    draw = host_generator(key, "anchors")
+    anchors = draw_anchors(pool.logits, pool.unlabelled, config.anchor_fraction, draw)
     blocks = np.split(pool.unlabelled, range(_BLOCK_SIZE, len(pool.unlabelled), _BLOCK_SIZE))
     gains = (pool_gains(pool.logits, block, anchors, BetaRule(0.0, 0.0)) for block in blocks)
     scores = np.concatenate([block.mean(axis=1) for block in gains])
-    best = largest(scores, query_size, generator)
+    best = largest(scores, query_size, host_generator(key, "ties"))
     return Selection(pool.unlabelled[best], {}, scores[best])

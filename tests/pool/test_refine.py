@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from crabjax.config import StrategyConfig
-from crabjax.pool.refine import SOURCES, pool_traits, refine_pool
+from crabjax.pool.refine import SOURCES, Candidates, pool_traits, refine_pool
 from crabjax.scoring.correlation import label_correlation
 
 # Label 1 is a leaf of root 0; labels 0 and 2 never meet; label 3 is never seen.
@@ -32,7 +32,7 @@ def traits_of(probabilities: np.ndarray, config: StrategyConfig = CONFIG):
 
 def refine(probabilities, query_size=4, hard_size=2, config=CONFIG, seed=0):
     generator = np.random.default_rng(seed)
-    draw = lambda documents, count: generator.permutation(documents)[:count]
+    draw = lambda documents, count, source, label=0: generator.permutation(documents)[:count]
     documents = np.arange(len(probabilities))
     traits = traits_of(probabilities, config)
     return refine_pool(traits, documents, query_size, hard_size, config, draw, draw)
@@ -113,7 +113,17 @@ def test_indices_are_those_of_the_training_set():
     probabilities = pool_of(root=4, nothing=4)
     unlabelled = np.array([1, 3, 6, 7])
     traits = pool_traits(probabilities, label_correlation(LABELLED), unlabelled, CONFIG)
-    keep = lambda documents, count: documents[:count]
+    keep = lambda documents, count, source, label=0: documents[:count]
     refined = refine_pool(traits, unlabelled, 4, 2, CONFIG, keep, keep)
     np.testing.assert_array_equal(refined.documents, unlabelled)
     assert refined.sources.tolist() == [0, 0, 2, 2]
+
+
+def test_at_most_so_many_candidates_with_their_sources():
+    every = Candidates(np.arange(10, 20), np.repeat([0, 2], 5))
+    fewer = every.at_most(4, np.random.default_rng(0))
+    assert len(set(fewer.documents)) == 4
+    np.testing.assert_array_equal(fewer.documents, np.sort(fewer.documents))
+    np.testing.assert_array_equal(fewer.sources, np.where(fewer.documents < 15, 0, 2))
+    for limit in (None, 10, 11):  # nothing to draw
+        assert every.at_most(limit, np.random.default_rng(0)) is every

@@ -17,7 +17,6 @@ from crabjax.scoring import (
     has_no_label,
     label_correlation,
     pseudo_labels,
-    supported,
     update,
 )
 
@@ -42,7 +41,7 @@ def counted_correlation(labels):
 @settings(max_examples=50, deadline=None, derandomize=True)
 @given(LABELS)
 def test_correlation_equals_counting(labels):
-    found = label_correlation(labels)
+    found = label_correlation(labels, min_support=0)
     positive, negative = counted_correlation(labels)
     np.testing.assert_allclose(found.positive, positive, rtol=1e-6)
     np.testing.assert_allclose(found.negative, negative, rtol=1e-6)
@@ -52,7 +51,7 @@ def test_correlation_equals_counting(labels):
 @settings(max_examples=30, deadline=None, derandomize=True)
 @given(LABELS, st.integers(1, 9))
 def test_rare_labels_give_no_evidence(labels, min_support):
-    found = supported(label_correlation(labels), min_support)
+    found = label_correlation(labels, min_support)
     rare = np.flatnonzero(labels.sum(axis=0) < min_support)
     positive, negative = counted_correlation(labels)
     for matrix in (positive, negative):
@@ -66,10 +65,19 @@ def test_rare_labels_give_no_evidence(labels, min_support):
 @settings(max_examples=30, deadline=None, derandomize=True)
 @given(LABELS, LABELS)
 def test_update_equals_a_rebuild_exactly(first, second):
-    updated = update(label_correlation(first), second)
-    rebuilt = label_correlation(np.concatenate([first, second]))
-    for one, other in zip(updated, rebuilt):
-        np.testing.assert_array_equal(one, other)
+    for support in (0, 1, 5):
+        updated = update(label_correlation(first, support), second, support)
+        rebuilt = label_correlation(np.concatenate([first, second]), support)
+        for one, other in zip(updated, rebuilt):
+            np.testing.assert_array_equal(one, other)
+
+
+def test_a_label_never_seen_has_no_evidence_unless_eq_9_is_read_to_the_letter():
+    labels = np.array([[1, 0, 0], [1, 1, 0]], bool)
+    expected = np.array([[0, 0, 0], [0.5, 0, 0], [0, 0, 0]])
+    np.testing.assert_array_equal(label_correlation(labels).negative, expected)
+    expected[2, :2] = 1
+    np.testing.assert_array_equal(label_correlation(labels, min_support=0).negative, expected)
 
 
 def test_rows_of_zeros_and_dtypes_do_not_matter():
@@ -110,6 +118,13 @@ def test_attention_by_row_sum():
     np.testing.assert_array_equal(correlation_attention(jnp.eye(3), norm="row_sum"), np.eye(3))
 
 
+def test_attention_to_the_letter_is_a_over_gamma():
+    positive = np.array([[1, 0.5, 0], [0.1, 1, 0], [0.3, 0.1, 1]], np.float32)
+    expected = np.where(np.eye(3, dtype=bool), 1, positive / 3)
+    found = correlation_attention(positive, 3.0, norm="literal")
+    np.testing.assert_allclose(found, expected, rtol=1e-6)
+
+
 def test_label_weights_equal_the_double_sum():
     """Eq. 11: attending label by label, then summing, is one weight per label."""
     random = np.random.default_rng(1)
@@ -141,13 +156,19 @@ def test_refinement_rules_pair_by_pair(labels, pseudo, sigma):
         for m in range(4):
             for n in range(4):
                 both = row[m] and row[n]
-                if both and positive[n, m] >= sigma and positive[n, m] > positive[m, n]:
+                if both and positive[n, m] > sigma >= positive[m, n]:
                     kept[i, n] = False
                 if both and negative[m, n] > sigma:
                     exclusive[i] = True
     np.testing.assert_array_equal(drop_implied_labels(pseudo, positive, sigma), kept)
     np.testing.assert_array_equal(has_exclusive_pair(pseudo, negative, sigma), exclusive)
     np.testing.assert_array_equal(has_no_label(pseudo), ~pseudo.any(axis=1))
+
+
+def test_labels_that_imply_each_other_both_stay():
+    positive = np.array([[1, 0.99, 0.7], [0.98, 1, 0.2], [0.3, 0.4, 1]], np.float32)
+    kept = drop_implied_labels(np.ones((1, 3), bool), positive, 0.6827)
+    np.testing.assert_array_equal(kept, [[False, True, True]])  # 2 implies 0, one way only
 
 
 def test_everything_works_under_jit():
@@ -194,12 +215,17 @@ SQUARE = np.eye(3, dtype=np.float32)
         (r"labels: expected labels 0 or 1, found nan", lambda: label_correlation(SQUARE * np.nan)),
         (r"K = 3 .* found 2", lambda: update(label_correlation(SQUARE), SQUARE[:, :2])),
         (r"positive: expected K = 3", lambda: correlation_attention(SQUARE[:, :2])),
-        (r"norm: expected 'column_max'", lambda: correlation_attention(SQUARE, 2.0, "no")),  # type: ignore
+        (r"min_support: expected at least 0", lambda: label_correlation(SQUARE, -1)),
+        (
+            r"norm: expected one of column_max, literal, row_sum, found 'no'",
+            lambda: correlation_attention(SQUARE, 2.0, "no"),
+        ),  # type: ignore
         (r"gamma: expected a number > 0", lambda: correlation_attention(SQUARE, 0.0)),
         (r"attention: expected shape \[K, K\]", lambda: attention_label_weights(SQUARE[0])),
         (r"probs: expected probabilities", lambda: pseudo_labels(2 * SQUARE)),
         (r"positive: expected K = 3", lambda: drop_implied_labels(SQUARE, SQUARE[:2, :2], 0.5)),
         (r"negative: expected K = 3", lambda: has_exclusive_pair(SQUARE, SQUARE[:2], 0.5)),
+        (r"negative: expected K = 3", lambda: has_exclusive_pair(SQUARE, SQUARE[:, :2], 0.5)),
     ],
 )
 def test_bad_input(message, call):

@@ -5,11 +5,13 @@ import numpy as np
 import pytest
 
 from crabjax.config import StrategyConfig
+from crabjax.pool.refine import refine_pool
 from crabjax.pool.score import pool_gains
 from crabjax.scoring.beta import BetaRule
 from crabjax.scoring.elr import expected_loss_reduction
-from crabjax.strategies import Pool, get_strategy
+from crabjax.strategies import Pool, crab, get_strategy
 from crabjax.strategies.common import beliefs_of
+from crabjax.strategies.crab import _relative_spread
 
 CONFIG = StrategyConfig(anchor_fraction=0.2, per_label=6, hard_size=8, cluster="gains")
 
@@ -40,6 +42,12 @@ def test_info_counts_candidates_by_source():
     assert info["score_spread"] > 0.5
     assert tuple(info["candidates"]) == ("label_wise", "negative", "hard", "fill")
     assert info["candidates"]["hard"] == 8
+
+
+def test_spread_of_scores_by_hand():
+    gains = np.array([[1, 1], [0, 4], [2, 0]], np.float32)  # row sums 2, 4, 2
+    assert _relative_spread(gains) == _relative_spread(-gains) == pytest.approx(2 / (8 / 3))
+    assert _relative_spread(0 * gains) == 0.0
 
 
 def test_hard_documents_left_are_those_without_a_predicted_label():
@@ -150,10 +158,25 @@ def test_every_document_is_scored_once_whatever_the_drawing(monkeypatch):
     np.testing.assert_allclose(selection.scores, np.mean(gains, axis=1), rtol=1e-4)
 
 
+def test_drawing_by_chance_scores_the_candidates_alone(monkeypatch):
+    scored = []
+
+    def recorded(logits, candidates, *rest):
+        scored.extend(candidates)
+        return pool_gains(logits, candidates, *rest)
+
+    monkeypatch.setattr("crabjax.strategies.crab.pool_gains", recorded)
+    pool = pool_of()
+    selection = query(pool)
+    assert len(scored) == sum(selection.info["candidates"].values()) < len(pool.unlabelled)
+    assert set(selection.indices) <= set(scored)
+
+
 def test_scores_of_besra_are_mean_gains_under_its_rule():
     pool = pool_of()
     config = dataclasses.replace(CONFIG, alpha=1.0, beta=1.0, anchor_fraction=1.0)
     selection = query(pool, config, "besra")
+    assert selection.scores is not None
     members = 1 / (1 + np.exp(-pool.logits))
     gains = expected_loss_reduction(
         members[:, selection.indices], members[:, pool.unlabelled], BetaRule(1, 1)
@@ -211,3 +234,40 @@ def test_beliefs_that_a_pool_brings_along_are_not_worked_out_again():
     )
     other = known._replace(beliefs=known.beliefs._replace(traits=nobody_carries))
     assert query(other).info["candidates"]["label_wise"] == 0
+
+
+def test_a_draw_does_not_move_when_another_is_left_out(monkeypatch):
+    """Every draw of a query has a stream of its own."""
+    drawn: dict[tuple[str, int], list[int]] = {}
+
+    def noting(traits, unlabelled, query_size, hard_size, config, draw, fill):
+        def noted(documents, count, source, label=0):
+            found = draw(documents, count, source, label)
+            drawn[source, label] = found.tolist()
+            return found
+
+        return refine_pool(traits, unlabelled, query_size, hard_size, config, noted, fill)
+
+    def draws(**changes):
+        drawn.clear()
+        query(pool_of(), dataclasses.replace(CONFIG, two_sigma=0.5, **changes))
+        return dict(drawn)
+
+    monkeypatch.setattr(crab, "refine_pool", noting)
+    every = draws()
+    assert {source for source, _ in every} == {"label_wise", "negative", "hard"}
+    for changes, moved in (
+        ({"negative_sampling": False}, "negative"),
+        ({"hard_sampling": False}, "hard"),
+        ({"per_label": 3}, "label_wise"),
+        ({"anchor_fraction": 0.1}, ""),
+    ):
+        found = draws(**changes)
+        for key in every:
+            assert (found[key] == every[key]) == (key[0] != moved)
+
+
+def test_limits_and_attention_that_change_nothing_leave_the_query_alone():
+    everything = query(pool_of(), CONFIG)
+    unlimited = query(pool_of(), dataclasses.replace(CONFIG, candidate_limit=None))
+    np.testing.assert_array_equal(unlimited.indices, everything.indices)
