@@ -16,7 +16,7 @@ from crabjax.data.encode import (
     encode,
     load_pretrained_tokenizer,
 )
-from crabjax.data.load import Dataset, load_data
+from crabjax.data.load import Dataset, find_files, load_data
 from crabjax.models import Model, build_model, get_builder
 from crabjax.models.embed import encode_documents
 from crabjax.models.pretrained import read_architecture
@@ -40,6 +40,9 @@ def load_dataset(config: Config) -> Dataset:
       PretrainedNotFoundError: for a Hugging Face tokenizer that is not to be had.
     """
     name = _tokenizer_name(config)
+    find_files(
+        config.data
+    )  # what to do about missing data should be said before anything is fetched
     return load_data(
         config.data,
         None if name == WORDS else resolve_pretrained(name),

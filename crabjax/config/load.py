@@ -15,7 +15,8 @@ from typing import Any
 import yaml
 
 from crabjax.config.build import ConfigError, build, merge, nest, parse_override
-from crabjax.config.schema import BEFORE_IT_EXISTED, PAPER, RENAMED, Config
+from crabjax.config.presets import with_preset
+from crabjax.config.schema import BEFORE_IT_EXISTED, RENAMED, Config
 
 CONFIG_FOLDER = Path(__file__).resolve().parents[2] / "configs"
 
@@ -99,9 +100,8 @@ def _named_strategies(text: str, variants: dict[str, dict[str, Any]]) -> dict[st
 def _build(tree: Mapping[str, Any], source: str) -> Config:
     if tree.get("devices") == "auto":
         tree = {**tree, "devices": {}}
-    preset = PAPER if tree.get("preset") == "paper" else {}
     try:
-        return build(Config, merge(preset, tree), source)
+        return build(Config, with_preset(tree), source)
     except ConfigError as error:
         # What a dataclass checks by itself does not know where the value came from.
         where = "" if str(error).startswith(source) else f"{source}: "

@@ -77,6 +77,9 @@ def _hold_out(data: Dataset, config: Config) -> tuple[np.ndarray, np.ndarray]:
             f"data.validation_size: expected fewer than the {documents} training documents, "
             f"found {size}"
         )
+    if config.data.validation_from == "last":
+        rows = np.arange(documents - size, documents, dtype=np.int32)
+        return poolable, np.tile(rows, (len(seeds), 1))
     rows = np.stack([_draw(seed, "validation", documents, size) for seed in seeds])  # [S, V]
     np.put_along_axis(poolable, rows, False, axis=1)
     return poolable, rows.astype(np.int32)

@@ -220,7 +220,7 @@ def test_figures_are_those_of_the_paper(path):
     backbone = "text_rnn" if "textrnn" in figure else "text_cnn"
     epochs, rate = 80, 5e-3
     if figure.startswith("learning_curves") and "text" not in figure:
-        backbone, epochs, rate = "distilbert", 10, 5e-5
+        backbone, epochs, rate = "distilbert", 80, 5e-5
     variants = load_variants(path)
     for name, config in variants.items():
         assert (config.model.name, config.ensemble.epochs) == (backbone, epochs), name
@@ -229,10 +229,13 @@ def test_figures_are_those_of_the_paper(path):
         assert (config.loop.query_size, len(config.loop.seeds)) == (100, 5), name
         assert config.strategy.per_label == (50 if config.data.name == "rcv1" else 100), name
         assert (config.strategy.cluster, config.strategy.candidate_limit) == ("gains", None), name
+        assert (config.strategy.keep_fraction, config.ensemble.schedule) == (1.0, "constant"), name
+        synthetic = config.data.name.startswith("rcv1_t10")
+        assert config.data.validation is None, name
+        assert config.data.validation_size == (200 if synthetic else 1000), name
         if figure != "hard_size":
-            synthetic = config.data.name.startswith("rcv1_t10")
             assert config.strategy.hard_size == (200 if synthetic else 300), name
-    if figure.startswith(("learning_curves", "imbalance")):
+    if figure.startswith(("learning_curves", "imbalance", "selected")):
         assert {config.strategy.name for config in variants.values()} == SEVEN
     if figure.startswith("ablation"):
         whole, without = variants.values()

@@ -1,0 +1,44 @@
+"""What is held out, and what is said before any work begins."""
+
+import numpy as np
+import pytest
+
+from crabjax.config import from_dict
+from crabjax.experiments.problem import ProblemError, prepare
+from crabjax.files import DataError
+
+TREE = {
+    "data": {"max_tokens": 6, "synthetic": {"documents": 60, "test_documents": 10}},
+    "devices": {"cache": False},
+    "loop": {"initial_size": 10, "query_size": 10, "rounds": 2, "seeds": [0, 1]},
+}
+
+
+def problem(**data):
+    return prepare(from_dict(TREE | {"data": TREE["data"] | data}))
+
+
+def test_validation_documents_are_drawn_by_seed_and_leave_the_pool():
+    found = problem(validation_size=12)
+    assert found.validation_rows.shape == (2, 12)
+    assert (found.validation_rows[0] != found.validation_rows[1]).any()
+    for pool, held_out in zip(found.poolable, found.validation_rows):
+        np.testing.assert_array_equal(np.flatnonzero(~pool), np.sort(held_out))
+
+
+def test_the_last_documents_validate_and_stay_in_the_pool_as_in_the_released_code():
+    found = problem(validation_size=12, validation_from="last")
+    np.testing.assert_array_equal(found.validation_rows, np.tile(np.arange(48, 60), (2, 1)))
+    assert found.poolable.all()
+
+
+def test_too_many_validation_documents_are_named():
+    with pytest.raises(ProblemError, match="fewer than the 60 training documents, found 60"):
+        problem(validation_size=60)
+
+
+def test_missing_data_are_said_before_an_encoder_is_looked_for(tmp_path):
+    missing = {"train": str(tmp_path / "a.jsonl"), "test": str(tmp_path / "b.jsonl")}
+    model = {"name": "distilbert", "pretrained": str(tmp_path / "no encoder either")}
+    with pytest.raises(DataError, match=r"data\.train: no such file"):
+        prepare(from_dict({"data": missing, "model": model}))
