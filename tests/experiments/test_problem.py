@@ -8,7 +8,7 @@ from crabjax.experiments.problem import ProblemError, prepare
 from crabjax.files import DataError
 
 TREE = {
-    "data": {"max_tokens": 6, "synthetic": {"documents": 60, "test_documents": 10}},
+    "data": {"max_tokens": 6, "synthetic": {"documents": 400, "test_documents": 10}},
     "devices": {"cache": False},
     "loop": {"initial_size": 10, "query_size": 10, "rounds": 2, "seeds": [0, 1]},
 }
@@ -28,13 +28,13 @@ def test_validation_documents_are_drawn_by_seed_and_leave_the_pool():
 
 def test_the_last_documents_validate_and_stay_in_the_pool_as_in_the_released_code():
     found = problem(validation_size=12, validation_from="last")
-    np.testing.assert_array_equal(found.validation_rows, np.tile(np.arange(48, 60), (2, 1)))
+    np.testing.assert_array_equal(found.validation_rows, np.tile(np.arange(388, 400), (2, 1)))
     assert found.poolable.all()
 
 
 def test_too_many_validation_documents_are_named():
-    with pytest.raises(ProblemError, match="fewer than the 60 training documents, found 60"):
-        problem(validation_size=60)
+    with pytest.raises(ProblemError, match="fewer than the 400 training documents, found 400"):
+        problem(validation_size=400)
 
 
 def test_missing_data_are_said_before_an_encoder_is_looked_for(tmp_path):
