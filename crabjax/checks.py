@@ -2,6 +2,7 @@
 
 from typing import Any
 
+import jax
 import numpy as np
 from jax.core import Tracer
 
@@ -37,9 +38,10 @@ def check_probabilities(name: str, array: Any) -> None:
     """Raises unless every value lies in [0, 1]; does nothing on traced arrays."""
     if not is_concrete(array) or np.size(array) == 0:
         return
-    values = np.asarray(array)
-    # Two reductions read the array without copying it, and NaN makes either comparison false.
+    # Two reductions read the array where it lies, and NaN makes either comparison false.
+    values: Any = array if isinstance(array, jax.Array) else np.asarray(array)
     if not (values.min() >= 0 and values.max() <= 1):
+        values = np.asarray(values)
         _raise_first(name, "probabilities in [0, 1]", values, ~((values >= 0) & (values <= 1)))
 
 

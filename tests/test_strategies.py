@@ -214,6 +214,11 @@ def test_unknown_names_list_the_known_and_the_nearest():
         get_strategy("crub")
 
 
+def test_a_strategy_stays_as_it_was_registered():
+    with pytest.raises(dataclasses.FrozenInstanceError):
+        get_strategy("crab").name = "other"  # pyright: ignore
+
+
 def test_a_name_is_registered_once():
     with pytest.raises(ValueError, match="already registered"):
         register("crab")(lambda key, pool, query_size, config: None)  # pyright: ignore

@@ -36,7 +36,9 @@ def topic_vectors(tokens: np.ndarray) -> np.ndarray:
     present = tokens != 0
     _, ids = np.unique(tokens[present], return_inverse=True)
     starts = np.concatenate([[0], np.cumsum(present.sum(axis=1))])
-    shape = (len(tokens), int(ids.max(initial=-1)) + 1)
+    if len(ids) == 0:
+        return np.zeros((len(tokens), 1), np.float32)
+    shape = (len(tokens), int(ids.max()) + 1)
     counts = sparse.csr_matrix((np.ones(len(ids), np.float32), ids, starts), shape)
     counts.sum_duplicates()
     weights = TfidfTransformer(sublinear_tf=True).fit_transform(counts)

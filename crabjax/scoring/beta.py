@@ -8,7 +8,7 @@ and what is left for the device is one power and a short polynomial.
 import functools
 import math
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Any, Protocol
 
 import jax
 import jax.numpy as jnp
@@ -31,9 +31,10 @@ class ScoringRule(Protocol):
         ...
 
 
+@jax.tree_util.register_static
 @dataclass(frozen=True)
 class BetaRule:
-    """A proper scoring rule of the beta family; hashable, so it is a static argument under jit.
+    """A proper scoring rule of the beta family; a static argument or a constant leaf under jit.
 
     Attributes:
       alpha: weight of small probabilities, at least 0.
@@ -62,6 +63,15 @@ class BetaRule:
         return BetaRule(self.beta, self.alpha)
 
 
+def check_rule(rule: Any) -> None:
+    """Raises unless ``rule`` is a scoring rule: a :class:`BetaRule` or something like it."""
+    if not callable(getattr(rule, "entropy", None)):
+        raise TypeError(
+            "rule: expected a BetaRule(alpha, beta), or a hashable object with a method "
+            f"entropy(q), found {rule!r}"
+        )
+
+
 def beta_losses(p: ArrayLike, rule: BetaRule) -> tuple[jax.Array, jax.Array]:
     """Losses of forecasting ``p`` when the label turns out to be one, and zero.
 
@@ -74,6 +84,7 @@ def beta_losses(p: ArrayLike, rule: BetaRule) -> tuple[jax.Array, jax.Array]:
       shape of ``p``; infinite only where the integral is (logarithmic rules at 0 or 1).
     """
     check_probabilities("p", p)
+    check_rule(rule)
     return _losses(as_float(p), rule)
 
 
@@ -88,6 +99,7 @@ def beta_entropy(q: ArrayLike, rule: BetaRule) -> jax.Array:
       The expected loss of a truthful forecast: concave, 0 at 0 and 1, of the shape of ``q``.
     """
     check_probabilities("q", q)
+    check_rule(rule)
     return entropy(as_float(q), rule)
 
 
@@ -130,8 +142,13 @@ def entropy(q: jax.Array, rule: BetaRule) -> jax.Array:
 @entropy.defjvp
 def _entropy_jvp(rule: BetaRule, primals, tangents):
     (q,), (dq,) = primals, tangents
+    return entropy(q, rule), entropy_slope(q, rule) * dq
+
+
+def entropy_slope(q: jax.Array, rule: BetaRule) -> jax.Array:
+    """H'(q), finite inside (0, 1)."""
     loss_if_one, loss_if_zero = _losses(q, rule)
-    return entropy(q, rule), (loss_if_one - loss_if_zero) * dq
+    return loss_if_one - loss_if_zero
 
 
 def is_short_binomial(exponent: float) -> bool:

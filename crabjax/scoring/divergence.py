@@ -13,6 +13,10 @@ a few poles and a constant approximate it on [0, E]. Over a common denominator t
 polynomials with positive coefficients, but for the numerator's highest where the constant comes out
 just below 0 (s near 1, dozens of members); its term is then small beside the others. Evaluating the
 quotient in float32 loses nothing, and takes neither a power nor a logarithm.
+
+Where neither exponent is a small integer, and in float64, the mean curvature is a Gauss-Jacobi sum
+while q is within a factor of four of m, and 1 - q of 1 - m: its error falls by a factor of nine a
+place. Farther off little cancels, and the difference of entropies does.
 """
 
 import functools
@@ -20,12 +24,21 @@ import math
 from typing import NamedTuple
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 
-from crabjax.scoring.beta import BetaRule, evaluate_polynomial, is_short_binomial
+from crabjax.scoring.beta import (
+    BetaRule,
+    entropy,
+    entropy_slope,
+    evaluate_polynomial,
+    is_short_binomial,
+)
 
 _TOLERANCE = 2e-6  # largest relative error of a fit
 _MOST_POLES = 20
+_FACTOR = 4.0  # within which a few places are enough
+_HIGHEST_DEGREE = 10  # of a power that they integrate exactly
 _MOST_MEMBERS = 1000  # the grid of a fit for more is too long for its equations to be solved
 
 Polynomials = tuple[tuple[float, ...], tuple[float, ...]]
@@ -87,6 +100,56 @@ def relative_curvature(
         part, order = _raise_order(part, order, ratio), order + 1
         total = total + (math.comb(degree, j) * (-mean) ** j) * part
     return total
+
+
+def divergence(
+    change: jax.Array, mean: jax.Array, complement: jax.Array, rule: BetaRule
+) -> jax.Array:
+    """``H(m) + H'(m) (q-m) - H(q)`` for ``q = m + change``, accurate however small it is.
+
+    Args:
+      change: q - m, [C, P].
+      mean: m, [1, P].
+      complement: 1 - m, accurate where m is close to one, [1, P].
+      rule: any.
+
+    Returns:
+      [C, P], not negative; 0 where m is 0 or 1, which no mean of members can leave.
+    """
+    inside = (mean > 0) & (complement > 0)  # [1, P]
+    mean, complement = jnp.where(inside, mean, 0.5), jnp.where(inside, complement, 0.5)
+    moved, rest = mean + change, complement - change
+    near = _is_near(moved, mean, rule.alpha) & _is_near(rest, complement, rule.beta)
+    step = jnp.where(near, change, 0)
+    curvature = jnp.zeros_like(change)
+    for place, weight in _quadrature(str(change.dtype)):
+        weighted = rule_weight(mean + place * step, complement - place * step, rule)
+        curvature = curvature + weight * weighted
+    far = jnp.where(near, jnp.broadcast_to(mean, change.shape), jnp.clip(moved, 0, 1))
+    cost = entropy(mean, rule) + entropy_slope(mean, rule) * (far - mean) - entropy(far, rule)
+    found = jnp.where(near, step * step * curvature, jnp.maximum(cost, 0))
+    return jnp.where(inside, found, 0)
+
+
+def _is_near(moved: jax.Array, start: jax.Array, exponent: float) -> jax.Array:
+    """Whether the sum over places is accurate on the way; powers of a low degree always are."""
+    if exponent.is_integer() and 1 <= exponent <= _HIGHEST_DEGREE:
+        return moved >= 0
+    return (_FACTOR * moved >= start) & (moved <= _FACTOR * start)
+
+
+def rule_weight(t: jax.Array, complement: jax.Array, rule: BetaRule) -> jax.Array:
+    """``w(t) = t^(alpha-1) (1-t)^(beta-1)``, minus the second derivative of H."""
+    return jnp.exp((rule.alpha - 1) * jnp.log(t) + (rule.beta - 1) * jnp.log(complement))
+
+
+@functools.lru_cache(maxsize=4)
+def _quadrature(dtype: str) -> tuple[tuple[float, float], ...]:
+    """Places and weights for ``int_0^1 (1-u) f(u) du``: as many as the precision can tell."""
+    from scipy.special import roots_jacobi
+
+    places, weights = roots_jacobi(7 if dtype == "float32" else 17, 1.0, 0.0)
+    return tuple(zip(((places + 1) / 2).tolist(), (weights / 4).tolist()))
 
 
 def _fitted_order(rule: BetaRule) -> tuple[float, int]:

@@ -12,6 +12,7 @@ import jax
 import jax.numpy as jnp
 
 from crabjax.scoring.beta import BetaRule, beta_losses
+from crabjax.scoring.elr import zero_pairs
 
 _SMALLEST = 1e-12  # keeps the posterior of an outcome that no member expects finite
 
@@ -44,5 +45,4 @@ def released_score(
         return total, None
 
     by_label = jnp.moveaxis(candidates, 2, 0), jnp.moveaxis(anchors, 2, 0), label_weights
-    start = jnp.zeros((candidates.shape[1], anchors.shape[1]), candidates.dtype)
-    return jax.lax.scan(add_label, start, by_label)[0]
+    return jax.lax.scan(add_label, zero_pairs(*by_label), by_label)[0]

@@ -1,9 +1,12 @@
 """Resampling reaches the MeanIR and size asked for, or says what can be had."""
 
+import numpy as np
 import pytest
 
 from crabjax.config import SyntheticConfig
-from crabjax.data.resample import frequent_labels, resample
+from crabjax.data import resample as module
+from crabjax.data.corpus import Corpus
+from crabjax.data.resample import frequent_labels, resample, target_counts
 from crabjax.data.statistics import describe
 from crabjax.data.synthetic import make_synthetic
 from crabjax.files import DataError
@@ -26,6 +29,10 @@ def test_target_and_size_are_reached(corpus, target):
     assert part.corpus.label_names == names
     assert found.without_labels == 0
     assert min(found.label_counts.values()) >= 3
+    of_corpus = corpus.label_matrix(names).sum(axis=0)
+    wanted = target_counts(of_corpus, 400, len(corpus), target)
+    reached = part.corpus.label_matrix(names).sum(axis=0)
+    assert np.corrcoef(np.log(reached), np.log(wanted))[0, 1] > 0.9  # as frequent as before
 
 
 def test_frequent_labels_are_the_most_frequent(corpus):
@@ -54,3 +61,77 @@ def test_impossible_targets_say_what_is_possible(corpus):
             resample(corpus, names, 400, target, seed=0)
     with pytest.raises(DataError, match="4000 documents asked for, found"):
         resample(corpus, names, 4000, 6.0, seed=0)
+
+
+def mean_ir(counts):
+    return np.mean(max(counts) / np.asarray(counts))
+
+
+@pytest.mark.parametrize("target", [1.0, 1.3, 4.0, 20.0])
+def test_wanted_counts_are_a_power_of_the_counts_with_the_target(target):
+    counts = np.array([900, 100, 400, 300])
+    wanted = target_counts(counts, 5000, 10_000, target)
+    assert mean_ir(wanted) == pytest.approx(target, rel=1e-9)
+    assert wanted.sum() == pytest.approx(1700 / 2)  # as many labels a document as before
+    powers = np.log(wanted[0] / wanted[1:]) / np.log(counts[0] / counts[1:])
+    np.testing.assert_allclose(powers, powers[0], atol=1e-9)
+
+
+def test_wanted_counts_of_labels_that_are_equally_frequent():
+    wanted = target_counts(np.array([50, 50, 50]), 1000, 1000, 1.5)
+    np.testing.assert_allclose(wanted[0] / wanted, [1.0, 1.5, 2.0])  # mean 1.5
+    assert wanted.sum() == pytest.approx(150)
+
+
+def test_no_wanted_count_is_below_three():
+    wanted = target_counts(np.array([1000, 10, 0]), 100, 1000, 500.0)
+    assert wanted[0] > 90
+    np.testing.assert_array_equal(wanted[1:], [3, 3])
+
+
+def singles(**counts: int) -> Corpus:
+    """So many documents with each label, and it alone."""
+    labels = [(name,) for name, count in counts.items() for _ in range(count)]
+    return Corpus([f"{i}" for i in range(len(labels))], labels, tokenised=False, split="train")
+
+
+def test_all_documents_are_as_they_are():
+    corpus = singles(a=6, b=3)
+    assert resample(corpus, ("a", "b"), 9, 1.5, seed=0).corpus == corpus
+    with pytest.raises(DataError, match=r"9 of 9 documents .* the nearest found is 1\.50"):
+        resample(corpus, ("a", "b"), 9, 1.2, seed=0)
+
+
+def test_ties_between_frequent_labels_go_by_name():
+    corpus = singles(d=2, c=2, b=5, a=2)
+    assert frequent_labels(corpus, 4) == ("a", "b", "c", "d")
+    assert frequent_labels(corpus, 2) == ("a", "b")
+
+
+def test_every_label_keeps_three_documents_though_two_would_meet_the_target():
+    corpus = singles(a=300, b=40)
+    part = resample(corpus, ("a", "b"), 100, 16.9, seed=0)  # the mean of 97 / 3 and 1 is 16.67
+    assert part.corpus.label_matrix(("a", "b")).sum(axis=0).tolist() == [97, 3]
+    with pytest.raises(DataError, match=r"the nearest found is 16\.67"):
+        resample(corpus, ("a", "b"), 100, 25.0, seed=0)  # the mean of 98 / 2 and 1
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_the_search_goes_on_after_steps_without_a_better_exchange(seed):
+    rows = np.zeros((2000, 1), np.int64)
+    rows[-1] = 1  # one document of 2000 is worth having: one step in four proposes it
+    error = lambda counts: 1.0 - counts[..., 0]
+    order = module._exchange(rows, np.arange(2000), 10, error, np.random.default_rng(seed))
+    assert rows[order[:10]].sum() == 1
+    np.testing.assert_array_equal(np.sort(order), np.arange(2000))
+
+
+def test_the_search_ends_after_its_patience():
+    calls = []
+
+    def error(counts):
+        calls.append(counts.shape)
+        return np.ones(counts.shape[:-1])
+
+    module._exchange(np.eye(4, dtype=np.int64), np.arange(4), 2, error, np.random.default_rng(0))
+    assert calls == [(4,), *[(module._PROPOSALS, 4)] * module._PATIENCE]

@@ -10,6 +10,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from jax.sharding import AxisType, NamedSharding, PartitionSpec
 from scipy.special import expit
 
 from crabjax.config import DevicesConfig, EnsembleConfig, ModelConfig
@@ -18,7 +19,7 @@ from crabjax.ensemble import fit_ensemble, member_keys, on_mesh, predict_feature
 from crabjax.ensemble.train import Recipe, TrainingData
 from crabjax.models import build_model
 from crabjax.pool.score import Anchors, _score_on_mesh, pool_gains
-from crabjax.scoring.beta import BetaRule
+from crabjax.scoring import BetaRule, expected_loss_reduction
 
 DOCUMENTS, FEATURES, LABELS = 60, 5, 3
 MODELS = {
@@ -147,3 +148,14 @@ def test_sharded_programs_lower_for_accelerators(name):
             text = traced.lower(lowering_platforms=(platform,)).as_text()
             assert '"ensemble"=4, "pool"=2' in text
             assert "mhlo.num_partitions = 8" in text
+
+
+def test_sharded_candidates_give_sharded_scores():
+    mesh = jax.make_mesh((8,), ("documents",), axis_types=(AxisType.Auto,))
+    cut = NamedSharding(mesh, PartitionSpec(None, "documents"))
+    probs = np.random.default_rng(0).random((3, 32, LABELS), np.float32)
+    candidates = jax.device_put(probs, cut)
+    found = expected_loss_reduction(candidates, probs[:, :5])
+    assert len(found.sharding.device_set) == 8
+    assert found.addressable_shards[0].data.shape == (4, 5)
+    np.testing.assert_allclose(found, expected_loss_reduction(probs, probs[:, :5]), rtol=1e-5)

@@ -223,6 +223,8 @@ def test_members_under_vmap_are_what_they_are_alone(setting, fitted, members_at_
     assert_same_params(params, fitted[0])
     np.testing.assert_array_equal(info.best_epoch, fitted[1].best_epoch)
     np.testing.assert_array_equal(info.epochs_run, fitted[1].epochs_run)
+    np.testing.assert_allclose(info.loss, fitted[1].loss, rtol=1e-4)  # NaN after the last epoch
+    np.testing.assert_allclose(info.validation_f1, fitted[1].validation_f1, rtol=1e-6)
 
 
 def test_a_learnable_set_is_learnt(setting, fitted):

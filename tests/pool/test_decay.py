@@ -15,6 +15,7 @@ def test_starts_whole_and_never_grows(decay):
 
 def test_values_halfway():
     assert decay_factor(4, 8, "polynomial", 0.5) == pytest.approx(math.sqrt(0.5))
+    assert decay_factor(4, 8, "polynomial") == decay_factor(4, 8, "polynomial", 0.5)
     assert decay_factor(4, 8, "polynomial", 2.0) == pytest.approx(0.25)
     assert decay_factor(4, 8, "linear") == pytest.approx(0.5)
     assert decay_factor(2, 8, "cosine") == pytest.approx((1 + math.sqrt(0.5)) / 2)

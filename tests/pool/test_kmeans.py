@@ -66,3 +66,10 @@ def test_the_start_is_as_good_as_that_of_scikit_learn():
     ours = [inertia(start, 0) for start in starts]
     theirs = [inertia("k-means++", seed) for seed in seeds]
     assert np.mean(ours) < 1.03 * np.mean(theirs)
+
+
+def test_the_last_row_can_start_as_well():
+    rows = np.zeros((20, 3), np.float32)
+    rows[-1] = 5.0
+    for seed in range(5):
+        assert 19 in starting_rows(rows, 2, np.random.default_rng(seed))

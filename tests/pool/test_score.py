@@ -1,14 +1,17 @@
 import math
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 import pytest
 from scipy.special import expit
 
 from crabjax.keys import draw_up_to, host_generator
-from crabjax.pool.score import draw_anchors, pool_gains
+from crabjax.pool import score
+from crabjax.pool.score import draw_anchors, pool_gains, released_gains
 from crabjax.scoring.beta import BetaRule
 from crabjax.scoring.elr import expected_loss_reduction
+from crabjax.scoring.released import released_score
 
 RULE = BetaRule()
 
@@ -47,6 +50,35 @@ def test_gains_do_not_depend_on_padding(logits):
     found = pool_gains(logits, candidates, anchors, RULE, weights)
     assert found.shape == (7, anchors.count)
     np.testing.assert_allclose(found, direct, rtol=1e-5, atol=1e-7)
+
+
+@pytest.mark.parametrize("weights", [None, np.array([1.0, 0.5, 2.0, 0.0])])
+def test_released_gains_are_those_of_the_released_score(logits, weights):
+    anchors = draw_anchors(logits, np.arange(25), 0.2, np.random.default_rng(1))
+    candidates = np.array([3, 5, 8])
+    found = released_gains(logits, candidates, anchors, RULE, weights)
+    direct = released_score(
+        jnp.asarray(expit(logits[:, candidates])),
+        jnp.asarray(anchors.probabilities[:, : anchors.count]),
+        RULE,
+        jnp.asarray([1.0] * 4 if weights is None else weights, np.float32),
+    )
+    assert found.shape == (3, anchors.count)
+    np.testing.assert_allclose(found, direct, rtol=1e-5)
+
+
+def test_memory_is_asked_for_all_anchors_there_can_be(logits, monkeypatch):
+    asked = []
+
+    def record(*sizes):
+        asked.append(sizes)
+        return 8
+
+    monkeypatch.setattr(score, "_largest_chunk", record)
+    anchors = draw_anchors(logits, np.arange(25), 0.2, np.random.default_rng(1))
+    pool_gains(logits, np.arange(5), anchors, RULE)
+    members, capacity, labels = 3, 8, 4
+    assert asked == [(members, capacity, labels, RULE)]
 
 
 def test_equal_keys_give_equal_streams():

@@ -63,3 +63,9 @@ def test_equal_gains_pick_anywhere():
         for pick in select_diverse(gains, gains, 10, 0.5, generator(seed))
     }
     assert len(seen) > 30
+
+
+def test_one_more_than_twice_the_query_is_cut():
+    gains = np.zeros((9, 2), dtype=np.float32)
+    gains[:, 0], gains[8] = 10.0, [0.0, 0.1]  # the smallest sum, and a direction of its own
+    assert 8 not in select_diverse(gains, gains, 4, 0.5, generator())

@@ -79,6 +79,19 @@ def test_losses_and_entropy_against_betainc(alpha, precision):
         assert relative_error(entropy[1:-1], expected) < tolerance
 
 
+@pytest.mark.parametrize("small", [1e-6, 1e-3])
+def test_an_exponent_close_to_zero_costs_no_digits(small):
+    p = jnp.asarray(FORECASTS[1:-1], jnp.float32)
+    exact = np.asarray(p, np.float64)
+    if_one = np.array([incomplete_integral(1 - q, q, 4, small) for q in exact])
+    if_zero = np.array([incomplete_integral(q, 1 - q, small + 1, 3) for q in exact])
+    with jax.disable_jit():
+        found = beta_entropy(p, BetaRule(small, 3))
+        mirrored = beta_entropy(1 - p, BetaRule(3, small))
+    assert relative_error(found, exact * if_one + (1 - exact) * if_zero) < 2e-6
+    assert relative_error(mirrored, found) < 2e-6
+
+
 @pytest.mark.parametrize(("alpha", "beta"), [(0, 0), (0, 0.5), (0, 3), (0, 10), (0.1, 3), (1.7, 0)])
 def test_losses_against_quadrature(alpha, beta):
     with jax.enable_x64(True), jax.disable_jit():

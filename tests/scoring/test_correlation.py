@@ -218,8 +218,8 @@ SQUARE = np.eye(3, dtype=np.float32)
         (r"min_support: expected at least 0", lambda: label_correlation(SQUARE, -1)),
         (
             r"norm: expected one of column_max, literal, row_sum, found 'no'",
-            lambda: correlation_attention(SQUARE, 2.0, "no"),
-        ),  # type: ignore
+            lambda: correlation_attention(SQUARE, 2.0, "no"),  # type: ignore
+        ),
         (r"gamma: expected a number > 0", lambda: correlation_attention(SQUARE, 0.0)),
         (r"attention: expected shape \[K, K\]", lambda: attention_label_weights(SQUARE[0])),
         (r"probs: expected probabilities", lambda: pseudo_labels(2 * SQUARE)),

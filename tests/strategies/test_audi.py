@@ -3,7 +3,8 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from crabjax.strategies import audi
+from crabjax.config import StrategyConfig
+from crabjax.strategies import Pool, audi, get_strategy
 from crabjax.strategies.audi import Pairs, Ranking, fit_ranking, label_values
 
 
@@ -115,6 +116,58 @@ def test_draws_match_drawing_labels_one_by_one():
     expected = np.where(drawn.any(axis=1), harmonic[irrelevant // first - 1], 0.0)
     assert abs(found.mean() - expected.mean()) < 0.03
     np.testing.assert_allclose(np.unique(found.round(4)), np.unique(expected.round(4)), rtol=1e-3)
+
+
+@pytest.mark.parametrize(
+    ("uniform", "weight"),  # four labels, one violator: draw v has v - 1 misses of chance 3/4
+    [(0.8, 1 + 1 / 2 + 1 / 3 + 1 / 4), (0.7, 1 + 1 / 2), (0.5, 1), (0.4, 1), (0.3, 0)],
+)
+def test_the_first_random_number_decides_which_draw_finds_the_violator(uniform, weight):
+    values = np.full((5, 5), -2.0, np.float32)
+    values[0, 3], values[2, 1] = 0.0, -0.5
+    _, pairs = one_pair(uniform, [False, True, True, True, True])
+    pair = jax.tree.map(lambda part: part[0], pairs)
+    own, rival, size = audi._violation(jnp.asarray(values), pair)
+    np.testing.assert_allclose(size, 0.05 * weight, rtol=1e-6)
+    assert (*map(int, own), *map(int, rival)) == (0, 3, 2, 1)
+
+
+def test_starting_values_have_variance_one_over_width(learnable, monkeypatch):
+    monkeypatch.setattr(audi, "_run_block", lambda current, missed, pairs: (current, missed))
+    features, labels = learnable
+    start = fit_ranking(features, labels, np.random.default_rng(0))
+    for part, shape in zip(start, ((200, 8), (5, 5, 200))):
+        assert part.shape == shape
+        assert np.std(part) == pytest.approx(1 / np.sqrt(8), rel=0.1)
+
+
+def test_queries_inconsistent_cardinality_then_uncertain_labels(monkeypatch):
+    generator = np.random.default_rng(0)
+    features = generator.normal(size=(30, 4)).astype(np.float32)
+    labels = generator.random((30, 3)) < 0.3
+    labelled, unlabelled = np.arange(8), np.arange(10, 30)
+    values = generator.normal(size=(20, 4))  # of three labels and the threshold
+    fitted_on = []
+
+    def record(features, labels, _):
+        fitted_on.extend([features, labels])
+        return "ranking"
+
+    unit = features / np.linalg.norm(features, axis=1, keepdims=True)
+    monkeypatch.setattr(audi, "fit_ranking", record)
+    monkeypatch.setattr(audi, "label_values", lambda ranking, rows: values)
+    pool = Pool(np.zeros((1, 30, 3), np.float32), labels, labelled, unlabelled, features)
+    found = get_strategy("audi")(jax.random.key(0), pool, 12, StrategyConfig())
+
+    np.testing.assert_allclose(fitted_on[0], unit[:8], rtol=1e-5)
+    np.testing.assert_array_equal(fitted_on[1], labels[:8])
+    usual = labels[:8].sum() / 8
+    ranked = []
+    for document, (*of_labels, threshold) in zip(unlabelled, values):
+        cardinality = sum(value > threshold for value in of_labels)
+        nearest = min(abs(value - threshold) for value in of_labels)
+        ranked.append((-abs(cardinality - usual), nearest, document))
+    assert found.indices.tolist() == [document for *_, document in sorted(ranked)[:12]]
 
 
 def test_averaging_equals_the_mean_over_steps(learnable, monkeypatch):

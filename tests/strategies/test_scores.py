@@ -2,6 +2,7 @@
 
 import jax
 import numpy as np
+import pytest
 from scipy.special import expit
 from scipy.stats import entropy as shannon
 
@@ -49,8 +50,10 @@ def slow_cmal(probabilities, labels):
 def test_cmal_label_by_label():
     generator = np.random.default_rng(0)
     labels = generator.random((15, 5)) < 0.4
+    labels[:, 3] = np.arange(15) == 0
     labels[:, 4] = False
     probabilities = generator.random((20, 5))
+    probabilities[0] = [0.25, 0.75, 0.5, 0.3, 0.7]  # just confident, and not
     found = cmal_scores(probabilities, labels)
     np.testing.assert_allclose(found, slow_cmal(probabilities, labels), rtol=1e-9)
 
@@ -87,6 +90,43 @@ def test_epig_prefers_disagreement_that_other_documents_share():
     picks = get_strategy("epig")(jax.random.key(0), pool, 10, config)
     assert set(picks.indices.tolist()) == set(range(10))
     assert 10 in get_strategy("bald")(jax.random.key(0), pool, 1, config).indices
+
+
+@pytest.mark.parametrize("at_once", [256, 3])
+def test_coreset_equals_greedy_search_by_distance(monkeypatch, at_once):
+    monkeypatch.setattr("crabjax.strategies.coreset._LABELLED_AT_ONCE", at_once)
+    features = np.random.default_rng(0).normal(2, 1, (30, 2)).astype(np.float32)
+    centres, left = list(range(8)), list(range(8, 30))
+    pool = Pool(
+        logits=np.zeros((1, 30, 2), np.float32),
+        labels=np.zeros((30, 2), bool),
+        labelled=np.array(centres),
+        unlabelled=np.array(left),
+        features=features,
+    )
+    found = get_strategy("coreset")(jax.random.key(0), pool, 9, StrategyConfig()).indices
+    for pick in found:
+        gaps = np.linalg.norm(features[left][:, None] - features[centres], axis=2).min(axis=1)
+        assert pick == left[gaps.argmax()]
+        centres.append(pick)
+        left.remove(pick)
+
+
+def test_epig_scores_are_mutual_information():
+    logits = np.random.default_rng(0).normal(0, 2, (3, 12, 2)).astype(np.float32)
+    unlabelled = np.arange(2, 12)
+    pool = Pool(logits, np.zeros((12, 2), bool), np.arange(2), unlabelled)
+    config = StrategyConfig(anchor_fraction=1.0)
+    found = get_strategy("epig")(jax.random.key(0), pool, 4, config)
+    members = expit(logits[:, unlabelled].astype(np.float64))
+    outcomes = np.stack([members, 1 - members])  # [y, E, u, K]
+    joint = np.einsum("yexk,zepk->yzxpk", outcomes, outcomes) / 3
+    apart = joint.sum(axis=1, keepdims=True) * joint.sum(axis=0, keepdims=True)
+    scores = (joint * np.log(joint / apart)).sum(axis=(0, 1, 4)).mean(axis=1)
+    best = np.argsort(-scores)[:4]
+    np.testing.assert_array_equal(found.indices, unlabelled[best])
+    assert found.scores is not None
+    np.testing.assert_allclose(found.scores, scores[best], rtol=1e-4)
 
 
 def test_epig_scores_do_not_depend_on_blocks(monkeypatch):

@@ -1,0 +1,185 @@
+"""Every public kernel under jit, vmap, grad, scan, shard_map, export and donation."""
+
+import functools
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from jax import export
+from jax.sharding import AxisType, PartitionSpec
+
+from crabjax import (
+    BetaRule,
+    attention_label_weights,
+    beta_entropy,
+    beta_losses,
+    correlation_attention,
+    drop_implied_labels,
+    evaluate,
+    expected_loss_reduction,
+    has_exclusive_pair,
+    has_no_label,
+    label_correlation,
+    pseudo_labels,
+    update,
+)
+
+RANDOM = np.random.default_rng(0)
+PROBS = RANDOM.random((3, 8, 4), np.float32)  # [E, X, K]
+OTHERS = RANDOM.random((3, 8, 4), np.float32)
+LABELS = RANDOM.random((8, 4)) < 0.5
+SQUARE = RANDOM.random((4, 4), np.float32)
+RULE = BetaRule()
+
+# Each as a function of arrays alone; the first axis named is the one shards are cut over.
+KERNELS = {
+    "beta_entropy": (lambda q: beta_entropy(q, RULE), (PROBS[0],), (0,), 0),
+    "beta_losses": (lambda q: beta_losses(q, RULE), (PROBS[0],), (0,), 0),
+    "gains": (lambda c, a: expected_loss_reduction(c, a, RULE), (PROBS, OTHERS), (1, None), 0),
+    "gains, anchors cut": (expected_loss_reduction, (PROBS, OTHERS), (None, 1), 1),
+    "gains, any rule": (
+        lambda c, a: expected_loss_reduction(c, a, BetaRule(0.5, 1.7)),
+        (PROBS, OTHERS),
+        (1, None),
+        0,
+    ),
+    "pseudo_labels": (pseudo_labels, (PROBS[0],), (0,), 0),
+    "drop_implied": (
+        lambda y, a: drop_implied_labels(y, a, 0.6),
+        (LABELS, SQUARE),
+        (0, None),
+        0,
+    ),
+    "exclusive": (lambda y, a: has_exclusive_pair(y, a, 0.6), (LABELS, SQUARE), (0, None), 0),
+    "has_no_label": (has_no_label, (LABELS,), (0,), 0),
+    "correlation": (label_correlation, (LABELS,), (None,), None),
+    "update": (lambda y: update(label_correlation(y), y), (LABELS,), (None,), None),
+    "attention": (correlation_attention, (SQUARE,), (None,), None),
+    "label_weights": (attention_label_weights, (SQUARE,), (None,), None),
+    "evaluate": (evaluate, (PROBS, LABELS), (0, None), 0),
+}
+DIFFERENTIABLE = ["beta_entropy", "beta_losses", "gains", "gains, any rule", "attention"]
+each_kernel = pytest.mark.parametrize("name", KERNELS)
+
+
+def same(found, expected):
+    close = functools.partial(np.testing.assert_allclose, rtol=1e-5, atol=1e-7)
+    jax.tree.map(close, found, expected)
+
+
+@each_kernel
+def test_jit(name):
+    kernel, arrays, _, _ = KERNELS[name]
+    same(jax.jit(kernel)(*arrays), kernel(*arrays))
+
+
+@each_kernel
+def test_vmap(name):
+    kernel, arrays, _, _ = KERNELS[name]
+    stacked = [jnp.stack([array, array]) for array in arrays]
+    found = jax.vmap(kernel)(*stacked)
+    same(jax.tree.map(lambda leaf: leaf[1], found), kernel(*arrays))
+
+
+@each_kernel
+def test_scan(name):
+    kernel, arrays, _, _ = KERNELS[name]
+    stacked = tuple(jnp.stack([array, array]) for array in arrays)
+    found = jax.lax.scan(lambda carry, one: (carry, kernel(*one)), 0, stacked)[1]
+    same(jax.tree.map(lambda leaf: leaf[0], found), kernel(*arrays))
+
+
+@pytest.mark.parametrize("name", DIFFERENTIABLE)
+def test_grad_is_the_slope(name):
+    kernel, (first, *rest), _, _ = KERNELS[name]
+    total = lambda x: sum(jnp.sum(leaf) for leaf in jax.tree.leaves(kernel(x, *rest)))
+    gradient = jax.grad(total)(jnp.asarray(first))
+    direction = RANDOM.normal(size=first.shape).astype(np.float32)
+    step = 1e-2 * direction / np.linalg.norm(direction)
+    inside = np.clip(first, 0.05, 0.95)
+    gradient = jax.grad(total)(jnp.asarray(inside))
+    slope = (total(inside + step) - total(inside - step)) / 2
+    np.testing.assert_allclose(np.sum(gradient * step), slope, rtol=2e-2, atol=1e-5)
+
+
+@each_kernel
+def test_shard_map_with_its_defaults(name):
+    kernel, arrays, axes, result_axis = KERNELS[name]
+    mesh = jax.make_mesh((1,), ("shard",), axis_types=(AxisType.Auto,))
+    spec = lambda axis: PartitionSpec(*(["shard"] if axis == 0 else [None, "shard"]))
+    specs = tuple(PartitionSpec() if axis is None else spec(axis) for axis in axes)
+    out = PartitionSpec() if result_axis is None else spec(result_axis)
+    found = jax.shard_map(kernel, mesh=mesh, in_specs=specs, out_specs=out)(*arrays)
+    same(found, kernel(*arrays))
+
+
+@each_kernel
+def test_export_round_trip(name):
+    """So that other runtimes can load a kernel."""
+    kernel, arrays, _, _ = KERNELS[name]
+    flat = jax.jit(lambda *given: jax.tree.leaves(kernel(*given)))
+    stored = export.export(flat)(*map(jnp.asarray, arrays)).serialize()
+    found = export.deserialize(bytearray(stored)).call(*map(jnp.asarray, arrays))
+    same(found, jax.tree.leaves(kernel(*arrays)))
+
+
+@pytest.mark.filterwarnings("ignore:Some donated buffers were not usable")
+@each_kernel
+def test_donated_inputs(name):
+    kernel, arrays, _, _ = KERNELS[name]
+    expected = kernel(*arrays)
+    donating = jax.jit(kernel, donate_argnums=tuple(range(len(arrays))))
+    same(donating(*map(jnp.array, arrays)), expected)
+
+
+def test_a_rule_may_be_an_argument_of_a_jitted_function():
+    gains = jax.jit(lambda rule, c, a: expected_loss_reduction(c, a, rule))
+    for rule in (RULE, BetaRule(1, 1)):
+        expected = expected_loss_reduction(PROBS, OTHERS, rule)
+        same(gains(rule, PROBS, OTHERS), expected)
+        same(jax.jit(expected_loss_reduction, static_argnums=2)(PROBS, OTHERS, rule), expected)
+    assert jax.tree.leaves(RULE) == []
+
+
+@pytest.mark.parametrize("call", [beta_entropy, beta_losses])
+def test_a_pair_of_numbers_is_no_rule(call):
+    with pytest.raises(TypeError, match=r"rule: expected a BetaRule\(alpha, beta\).*\(0.1, 3\)"):
+        call(PROBS, (0.1, 3))
+    with pytest.raises(TypeError, match="expected a BetaRule"):
+        expected_loss_reduction(PROBS, OTHERS, (0.1, 3))  # type: ignore[arg-type]
+
+
+def test_arrays_on_a_device_stay_there(monkeypatch):
+    """No trip to the host and back: nothing asks for the values of the candidates."""
+    on_device = jnp.asarray(PROBS), jnp.asarray(OTHERS)
+    expected_loss_reduction(*on_device)
+    with jax.transfer_guard_device_to_host("disallow"):
+        found = expected_loss_reduction(*on_device)
+    same(found, expected_loss_reduction(PROBS, OTHERS))
+    fetched = []
+    as_numpy = np.asarray
+    monkeypatch.setattr(np, "asarray", lambda a, *r, **k: fetched.append(a) or as_numpy(a, *r, **k))
+    expected_loss_reduction(*on_device)
+    assert not [one for one in fetched if getattr(one, "shape", ()) == PROBS.shape]
+
+
+@pytest.mark.parametrize(("count", "padded"), [(1, 8), (8, 8), (9, 64), (65, 512), (513, 512)])
+def test_few_candidates_cost_little(count, padded):
+    from crabjax.scoring import elr
+
+    sizes = []
+    original = elr._score_chunk
+
+    def noting(candidates, *rest):
+        sizes.append(candidates.shape[1])
+        return original(candidates, *rest)
+
+    probs = RANDOM.random((2, count, 2), np.float32)
+    expected = expected_loss_reduction(jnp.asarray(probs), probs[:, :3])
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(elr, "_score_chunk", noting)
+        found = expected_loss_reduction(probs, probs[:, :3])
+    assert sizes[0] == padded
+    assert len(sizes) == -(-count // 512)
+    same(found, expected)
