@@ -139,9 +139,9 @@ def test_interrupt_says_how_to_go_on(workplace, whole):
         assert process.poll() is None
         time.sleep(0.0005)
     process.send_signal(signal.SIGINT)
-    out, err = process.communicate(timeout=120)
+    _, err = process.communicate(timeout=120)
     assert process.returncode == 130, err
-    assert "the same command goes on" in out
+    assert "the same command goes on" in err
     finish(workplace, output)
     assert timeless(output) == timeless(whole)
 
