@@ -25,7 +25,7 @@ ROOMS = {
     "inputs": "cache config data models",
     "ensemble": "checks config devices models",
     "pool": "config devices scoring",
-    "strategies": "config keys pool scoring",
+    "strategies": "checks config keys pool scoring",
     "report": "files",
     "experiments": "config data devices ensemble files inputs keys metrics models report"
     " strategies",

@@ -13,6 +13,7 @@ from crabjax.strategies import mmc as mmc
 from crabjax.strategies import random as random
 from crabjax.strategies.base import EmptyPoolError as EmptyPoolError
 from crabjax.strategies.base import Pool as Pool
+from crabjax.strategies.base import PoolError as PoolError
 from crabjax.strategies.base import Selection as Selection
 from crabjax.strategies.base import Strategy as Strategy
 from crabjax.strategies.base import UnknownStrategyError as UnknownStrategyError

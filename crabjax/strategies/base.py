@@ -14,13 +14,21 @@ from typing import Any, NamedTuple
 
 import jax
 import numpy as np
+from scipy.special import logit
 
+from crabjax.checks import check_labels, check_probabilities
 from crabjax.config import StrategyConfig
 from crabjax.pool.refine import Beliefs
+
+_LEAST = 1e-7  # probability of a member that is certain
 
 
 class EmptyPoolError(ValueError):
     """There is no unlabelled document left to query."""
+
+
+class PoolError(ValueError):
+    """Arrays that do not make a pool."""
 
 
 class UnknownStrategyError(ValueError):
@@ -42,6 +50,49 @@ class Pool(NamedTuple):
     rounds: int = 1
     beliefs: Beliefs | None = None  # where somebody needed them before; see ``beliefs_of``
 
+    @classmethod
+    def of(
+        cls,
+        *,
+        labels: Any,
+        labelled: Any,
+        unlabelled: Any = None,
+        probabilities: Any = None,
+        logits: Any = None,
+        features: Any = None,
+        round: int = 0,
+        rounds: int = 1,
+    ) -> "Pool":
+        """A pool from what other loops have at hand.
+
+        Args:
+          labels: 0 or 1, [N, K] of all documents, or [n, K] of those in ``labelled``, in its order.
+          labelled: rows of the training set, int [n], in any order.
+          unlabelled: int [u]; all others if None.
+          probabilities: of the members, [E, N, K]; or [N, K] of a single one.
+          logits: the same in place of probabilities.
+          features: document vectors [N, D], for the strategies that need them.
+          round: of the query, from 0.
+          rounds: how many there will be.
+
+        Raises:
+          PoolError: naming what does not fit.
+        """
+        members = _logits(probabilities, logits)
+        documents, classes = members.shape[1:]
+        labelled = _rows("labelled", labelled, documents)
+        rest = np.setdiff1d(np.arange(documents), labelled)
+        unlabelled = rest if unlabelled is None else _rows("unlabelled", unlabelled, documents)
+        if len(both := np.intersect1d(labelled, unlabelled)):
+            raise PoolError(f"unlabelled: row {both[0]} is in labelled as well")
+        known = _labels(labels, labelled, documents, classes)
+        if features is not None:
+            features = np.asarray(features, np.float32)
+            if features.ndim != 2 or len(features) != documents:
+                raise PoolError(f"features: expected [{documents}, D], found {features.shape}")
+        order = np.sort(labelled), np.sort(unlabelled)
+        return cls(members, known, *order, features, round, rounds)
+
 
 class Selection(NamedTuple):
     """The documents to label next, and what the record of the round says about them."""
@@ -50,6 +101,56 @@ class Selection(NamedTuple):
     info: dict[str, Any]
     scores: np.ndarray | None = None  # float [query_size], larger is better, where there are any
     sources: list[str] | None = None  # why each was looked at, where the strategy says
+
+
+def _logits(probabilities: Any, logits: Any) -> np.ndarray:
+    if (probabilities is None) == (logits is None):
+        raise PoolError("probabilities: expected either these or logits")
+    name, given = ("logits", logits) if probabilities is None else ("probabilities", probabilities)
+    members = np.asarray(given, np.float32)
+    members = members[None] if members.ndim == 2 else members
+    if members.ndim != 3 or 0 in members.shape:
+        raise PoolError(f"{name}: expected [E, N, K] or [N, K], found {np.shape(given)}")
+    if name == "probabilities":
+        try:
+            check_probabilities(name, members)
+        except ValueError as error:
+            raise PoolError(str(error)) from error
+        # Certain forecasts keep a finite logit: float32 cannot tell them from one that is not.
+        members = logit(np.clip(members, _LEAST, 1 - _LEAST))
+    elif not np.isfinite(members).all():
+        raise PoolError("logits: expected finite numbers")
+    return members
+
+
+def _rows(name: str, given: Any, documents: int) -> np.ndarray:
+    rows = np.asarray(given)
+    if rows.dtype == bool and rows.shape == (documents,):
+        rows = np.flatnonzero(rows)
+    if rows.ndim != 1 or not (np.issubdtype(rows.dtype, np.integer) or len(rows) == 0):
+        raise PoolError(f"{name}: expected row numbers, found {rows.dtype} {rows.shape}")
+    rows = rows.astype(np.int64)
+    if len(rows) and not (rows.min() >= 0 and rows.max() < documents):
+        found = f"{rows.min()} to {rows.max()}"
+        raise PoolError(f"{name}: expected rows 0 to {documents - 1}, found {found}")
+    if len(np.unique(rows)) < len(rows):
+        raise PoolError(f"{name}: expected distinct rows, found one twice")
+    return rows
+
+
+def _labels(given: Any, labelled: np.ndarray, documents: int, classes: int) -> np.ndarray:
+    labels = np.asarray(given.toarray() if hasattr(given, "toarray") else given)
+    if labels.shape not in ((documents, classes), (len(labelled), classes)):
+        expected = f"[{documents}, {classes}] or [{len(labelled)}, {classes}]"
+        raise PoolError(f"labels: expected {expected}, found {labels.shape}")
+    own = labels[labelled] if len(labels) == documents else labels
+    try:
+        check_labels("labels", own)
+    except ValueError as error:
+        raise PoolError(str(error)) from error
+    known = np.zeros((documents, classes), bool)
+    known[labelled] = own.astype(bool)
+    return known
 
 
 Select = Callable[[jax.Array, Pool, int, StrategyConfig], Selection]
@@ -72,6 +173,8 @@ class Strategy:
           EmptyPoolError: if nothing is unlabelled.
           ValueError: if the query size is not positive, or features are needed and absent.
         """
+        if (np.diff(pool.unlabelled) <= 0).any():
+            raise PoolError("pool.unlabelled: expected sorted, distinct rows; Pool.of sorts them")
         if len(pool.unlabelled) == 0:
             raise EmptyPoolError(f"{self.name}: no unlabelled document is left to query")
         if query_size < 1:
