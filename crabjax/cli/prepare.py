@@ -11,7 +11,7 @@ from crabjax.config import SyntheticConfig, from_dict
 from crabjax.data.corpus import CsvFormat, read_corpus, write_corpus
 from crabjax.data.resample import frequent_labels, resample
 from crabjax.data.sources import SOURCES
-from crabjax.data.statistics import describe
+from crabjax.data.statistics import IMBALANCES, describe
 from crabjax.data.synthetic import make_synthetic
 
 INTRODUCTION = """\
@@ -62,7 +62,10 @@ def run_resample(options: argparse.Namespace) -> None:
         (train, options.train_size, options.mean_ir),
         (test, options.test_size, options.test_mean_ir),
     )
-    parts = [resample(corpus, names, size, ratio, options.seed) for corpus, size, ratio in wanted]
+    parts = [
+        resample(corpus, names, size, ratio, options.seed, options.measure)
+        for corpus, size, ratio in wanted
+    ]
     for part in parts:
         _write(part.corpus, options.output)
 
@@ -83,7 +86,8 @@ def _write(corpus, folder: Path) -> None:
     found = describe(corpus)
     print(
         f"{path}: {found.documents} documents, {found.labels} labels, "
-        f"MeanIR {found.mean_ir:.2f}, CorrAvg {found.corr_avg:.3f}"
+        f"MeanIR {found.mean_ir:.2f}, mean / smallest {found.mean_to_smallest:.2f}, "
+        f"CorrAvg {found.corr_avg:.3f}"
     )
 
 
@@ -154,9 +158,15 @@ def _add_resample(commands) -> None:
     command.add_argument(
         "--labels", type=whole_number, default=10, help="labels kept (default: 10)"
     )
-    command.add_argument("--mean-ir", type=_ratio, required=True, help="MeanIR to train on")
+    command.add_argument("--mean-ir", type=_ratio, required=True, help="imbalance to train on")
     command.add_argument(
-        "--test-mean-ir", type=_ratio, default=10.0, help="MeanIR to test on (default: 10)"
+        "--test-mean-ir", type=_ratio, default=10.0, help="imbalance to test on (default: 10)"
+    )
+    command.add_argument(
+        "--measure",
+        choices=list(IMBALANCES),
+        default="mean_to_smallest",
+        help="what these are: mean count / smallest count, as in the paper (default), or MeanIR",
     )
     _add_sizes(command, 1200, 600)
     command.set_defaults(run=run_resample)

@@ -1,24 +1,28 @@
-"""Reduces a corpus to its most frequent labels and to a given size and MeanIR (RCV1-T10-r)."""
+"""Reduces a corpus to its most frequent labels, a size and an imbalance (RCV1-T10-r)."""
 
+from collections.abc import Callable
 from typing import NamedTuple
 
 import numpy as np
 
 from crabjax.data.corpus import Corpus
-from crabjax.data.statistics import count_mean_ir
+from crabjax.data.statistics import IMBALANCES
 from crabjax.files import DataError
 
-TOLERANCE = 0.02  # relative, of the MeanIR reached
+TOLERANCE = 0.02  # relative, of the imbalance reached
 RAREST = 3  # documents that every label keeps
 _PROPOSALS = 512  # exchanges of two documents that are compared in one step
 _PATIENCE = 20  # steps without a better exchange after which the search ends
 
 
+Imbalance = Callable[[np.ndarray], np.ndarray]
+
+
 class Resampled(NamedTuple):
-    """The part of a corpus, and the MeanIR it has."""
+    """The part of a corpus, and the imbalance it has."""
 
     corpus: Corpus
-    mean_ir: float
+    imbalance: float
 
 
 def frequent_labels(corpus: Corpus, labels: int) -> tuple[str, ...]:
@@ -36,20 +40,33 @@ def frequent_labels(corpus: Corpus, labels: int) -> tuple[str, ...]:
 
 
 def resample(
-    corpus: Corpus, label_names: tuple[str, ...], size: int, target: float, seed: int
+    corpus: Corpus,
+    label_names: tuple[str, ...],
+    size: int,
+    target: float,
+    seed: int,
+    measure: str = "mean_to_smallest",
 ) -> Resampled:
-    """Draws ``size`` documents over ``label_names`` whose MeanIR is ``target``.
+    """Draws ``size`` documents over ``label_names`` whose imbalance is ``target``.
 
     Starts from a random draw and exchanges documents for better ones: first towards label counts
     that follow the corpus's own order of labels, stretched or squeezed to the target, then
     towards the target itself. Only documents with at least one of the labels take part.
 
+    Args:
+      corpus: to draw from.
+      label_names: the labels to keep.
+      size: documents.
+      target: at least 1.
+      seed: of the draw.
+      measure: of imbalance, one of ``IMBALANCES``.
+
     Raises:
       DataError: if there are too few documents, or the target cannot be met within 2%, with
-        the nearest MeanIR that was found.
+        the nearest that was found.
     """
     if not 1 <= target < np.inf:
-        raise DataError(f"{corpus.split}: expected a MeanIR of at least 1, found {target:g}")
+        raise DataError(f"{corpus.split}: expected an imbalance of at least 1, found {target:g}")
     labels = corpus.label_matrix(label_names)  # [N, K]
     usable = np.flatnonzero(labels.any(axis=1))
     if len(usable) < size:
@@ -59,42 +76,44 @@ def resample(
         )
     random = np.random.default_rng(seed)
     usable = random.permutation(usable)
-    chosen = usable[_search(labels[usable].astype(np.int64), size, target, random)]
-    found = count_mean_ir(labels[chosen].sum(axis=0))
+    imbalance = IMBALANCES[measure]
+    chosen = usable[_search(labels[usable].astype(np.int64), size, target, imbalance, random)]
+    found = float(imbalance(np.maximum(labels[chosen].sum(axis=0), 1)))
     if abs(found / target - 1) > TOLERANCE:
         raise DataError(
-            f"{corpus.split}: {size} of {len(usable)} documents cannot have MeanIR {target:g}; the "
-            f"nearest found is {found:.2f}. Ask for that, or for fewer documents"
+            f"{corpus.split}: {size} of {len(usable)} documents cannot have {measure} {target:g}; "
+            f"the nearest found is {found:.2f}. Ask for that, or for fewer documents"
         )
     return Resampled(corpus.select(np.sort(chosen).tolist(), label_names), found)
 
 
-def target_counts(counts: np.ndarray, size: int, total: int, target: float) -> np.ndarray:
-    """The counts of ``total`` documents to a power that gives MeanIR, scaled to ``size``.  # [K]"""
+def target_counts(
+    counts: np.ndarray, size: int, total: int, target: float, imbalance: Imbalance
+) -> np.ndarray:
+    """The counts of ``total`` documents to a power that meets the target, for ``size``.  # [K]"""
     ratios = counts.max() / np.maximum(counts, 1)
     if ratios.max() == 1:
         ratios = np.linspace(1.0, 2.0, len(ratios))
     low, high, power = 0.0, 50.0, 1.0
     for _ in range(60):
         power = (low + high) / 2
-        low, high = (power, high) if np.mean(ratios**power) < target else (low, power)
+        low, high = (power, high) if imbalance(ratios**-power) < target else (low, power)
     shares = ratios**-power
     return np.maximum(shares * counts.sum() * size / total / shares.sum(), RAREST)
 
 
-def _search(rows: np.ndarray, size: int, target: float, random) -> np.ndarray:
+def _search(rows: np.ndarray, size: int, target: float, imbalance: Imbalance, random) -> np.ndarray:
     """Positions of ``size`` of the label rows [N, K], as near the target as exchanges bring them.
 
     The first ones are the random draw to start from, so rows come in random order.
     """
-    wanted = target_counts(rows.sum(axis=0), size, len(rows), target)
+    wanted = target_counts(rows.sum(axis=0), size, len(rows), target, imbalance)
 
     def shape_error(counts: np.ndarray) -> np.ndarray:
         return np.square(np.log(np.maximum(counts, 0.5) / wanted)).sum(axis=-1)
 
     def target_error(counts: np.ndarray) -> np.ndarray:
-        floored = np.maximum(counts, 1)
-        found = np.mean(floored.max(axis=-1, keepdims=True) / floored, axis=-1)
+        found = imbalance(np.maximum(counts, 1))
         return np.abs(np.log(found / target)) + 1e3 * (counts < RAREST).any(axis=-1)
 
     order = _exchange(rows, np.arange(len(rows)), size, shape_error, random)

@@ -1,6 +1,7 @@
 """How many labels, how unevenly, how correlated (docs/method.md 9)."""
 
 import json
+from collections.abc import Callable
 from dataclasses import asdict, dataclass
 
 import numpy as np
@@ -20,6 +21,7 @@ class Statistics:
     cardinality: float
     density: float
     mean_ir: float
+    mean_to_smallest: float
     corr_avg: float
     without_labels: int
     label_counts: dict[str, int]
@@ -38,6 +40,7 @@ class Statistics:
             ("cardinality", f"{self.cardinality:.2f}"),
             ("density", f"{self.density:.3f}"),
             ("MeanIR", f"{self.mean_ir:.2f}"),
+            ("mean / smallest count", f"{self.mean_to_smallest:.2f}"),
             ("CorrAvg", f"{self.corr_avg:.3f}"),
             ("documents without labels", f"{self.without_labels}"),
         ]
@@ -66,6 +69,7 @@ def describe(corpus: Corpus) -> Statistics:
         cardinality=cardinality(labels),
         density=cardinality(labels) / max(1, len(names)),
         mean_ir=mean_ir(labels),
+        mean_to_smallest=mean_to_smallest(labels),
         corr_avg=corr_avg(labels),
         without_labels=int((~labels.any(axis=1)).sum()),
         label_counts={names[k]: int(counts[k]) for k in order},
@@ -85,20 +89,37 @@ def cardinality(labels: np.ndarray) -> float:
 def mean_ir(labels: np.ndarray) -> float:
     """The mean over labels of (count of the largest label / count of this label).
 
-    A label that no document has counts as if one had it, so that leaving a label out never
-    looks like balance: MeanIR is then a lower bound. No labels at all give 1.
+    Charte et al. (2015). A label that no document has counts as if one had it, so that leaving a
+    label out never looks like balance: MeanIR is then a lower bound. No labels at all give 1.
 
     Args:
       labels: membership.  # bool [N, K]
     """
+    return _imbalance(labels, "mean_ir")
+
+
+def mean_to_smallest(labels: np.ndarray) -> float:
+    """The mean count of a label / the smallest; see :func:`mean_ir` for labels nobody has.
+
+    What the paper's tables call MeanIR, by all that can be checked (docs/method.md 9).
+
+    Args:
+      labels: membership.  # bool [N, K]
+    """
+    return _imbalance(labels, "mean_to_smallest")
+
+
+# From positive counts [..., K] to [...].
+IMBALANCES: dict[str, Callable[[np.ndarray], np.ndarray]] = {
+    "mean_ir": lambda counts: np.mean(counts.max(axis=-1, keepdims=True) / counts, axis=-1),
+    "mean_to_smallest": lambda counts: counts.mean(axis=-1) / counts.min(axis=-1),
+}
+
+
+def _imbalance(labels: np.ndarray, measure: str) -> float:
     check_rank("labels", labels, "NK")
-    return count_mean_ir(labels.sum(axis=0))
-
-
-def count_mean_ir(counts: np.ndarray) -> float:
-    """:func:`mean_ir` from the number of documents of each label.  # [K]"""
-    floored = np.maximum(counts, 1)
-    return float(np.mean(floored.max(initial=1) / floored)) if len(counts) else 1.0
+    counts = np.maximum(labels.sum(axis=0), 1)
+    return float(IMBALANCES[measure](counts)) if len(counts) else 1.0
 
 
 def corr_avg(labels: np.ndarray) -> float:

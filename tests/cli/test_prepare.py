@@ -42,8 +42,8 @@ def test_resample(synthetic, tmp_path):
         *("--mean-ir", 5, "--test-mean-ir", 4, "--train-size", 200, "--test-size", 80),
     )
     assert done.returncode == 0, done.stderr
-    assert "200 documents, 6 labels, MeanIR 5.0" in done.stdout
-    assert "80 documents, 6 labels, MeanIR 4.0" in done.stdout
+    assert "mean / smallest 5.0" in done.stdout
+    assert "mean / smallest 4.0" in done.stdout
 
 
 def test_bad_input_is_one_line_without_traceback(tmp_path):

@@ -7,7 +7,7 @@ from crabjax.config import SyntheticConfig
 from crabjax.data import resample as module
 from crabjax.data.corpus import Corpus
 from crabjax.data.resample import frequent_labels, resample, target_counts
-from crabjax.data.statistics import describe
+from crabjax.data.statistics import IMBALANCES, describe
 from crabjax.data.synthetic import make_synthetic
 from crabjax.files import DataError
 
@@ -18,19 +18,23 @@ def corpus():
     return make_synthetic(settings)[0]
 
 
-@pytest.mark.parametrize("target", [3.0, 6.0, 20.0])
-def test_target_and_size_are_reached(corpus, target):
+MEAN_IR = IMBALANCES["mean_ir"]
+
+
+@pytest.mark.parametrize("measure", IMBALANCES)
+@pytest.mark.parametrize("target", [3.0, 6.0, 12.0])
+def test_target_and_size_are_reached(corpus, target, measure):
     names = frequent_labels(corpus, 8)
-    part = resample(corpus, names, 400, target, seed=0)
+    part = resample(corpus, names, 400, target, 0, measure)
     found = describe(part.corpus)
     assert found.documents == 400
-    assert found.mean_ir == pytest.approx(target, rel=0.02)
-    assert part.mean_ir == pytest.approx(found.mean_ir)
+    assert getattr(found, measure) == pytest.approx(target, rel=0.02)
+    assert part.imbalance == pytest.approx(getattr(found, measure))
     assert part.corpus.label_names == names
     assert found.without_labels == 0
     assert min(found.label_counts.values()) >= 3
     of_corpus = corpus.label_matrix(names).sum(axis=0)
-    wanted = target_counts(of_corpus, 400, len(corpus), target)
+    wanted = target_counts(of_corpus, 400, len(corpus), target, IMBALANCES[measure])
     reached = part.corpus.label_matrix(names).sum(axis=0)
     assert np.corrcoef(np.log(reached), np.log(wanted))[0, 1] > 0.9  # as frequent as before
 
@@ -52,15 +56,15 @@ def test_documents_are_distinct_and_depend_on_the_seed(corpus):
 
 def test_impossible_targets_say_what_is_possible(corpus):
     names = frequent_labels(corpus, 8)
-    with pytest.raises(DataError, match=r"cannot have MeanIR 1; the nearest found is \d"):
-        resample(corpus, names, 2500, 1.0, seed=0)
-    with pytest.raises(DataError, match=r"cannot have MeanIR 5000; the nearest found is \d+"):
-        resample(corpus, names, 400, 5000.0, seed=0)
+    with pytest.raises(DataError, match=r"cannot have mean_ir 1; the nearest found is \d"):
+        resample(corpus, names, 2500, 1.0, 0, "mean_ir")
+    with pytest.raises(DataError, match=r"cannot have mean_ir 5000; the nearest found is \d+"):
+        resample(corpus, names, 400, 5000.0, 0, "mean_ir")
     for target in (float("nan"), 0.0, -3.0, float("inf")):
-        with pytest.raises(DataError, match="expected a MeanIR of at least 1, found"):
-            resample(corpus, names, 400, target, seed=0)
+        with pytest.raises(DataError, match="expected an imbalance of at least 1, found"):
+            resample(corpus, names, 400, target, 0, "mean_ir")
     with pytest.raises(DataError, match="4000 documents asked for, found"):
-        resample(corpus, names, 4000, 6.0, seed=0)
+        resample(corpus, names, 4000, 6.0, 0, "mean_ir")
 
 
 def mean_ir(counts):
@@ -70,7 +74,7 @@ def mean_ir(counts):
 @pytest.mark.parametrize("target", [1.0, 1.3, 4.0, 20.0])
 def test_wanted_counts_are_a_power_of_the_counts_with_the_target(target):
     counts = np.array([900, 100, 400, 300])
-    wanted = target_counts(counts, 5000, 10_000, target)
+    wanted = target_counts(counts, 5000, 10_000, target, MEAN_IR)
     assert mean_ir(wanted) == pytest.approx(target, rel=1e-9)
     assert wanted.sum() == pytest.approx(1700 / 2)  # as many labels a document as before
     powers = np.log(wanted[0] / wanted[1:]) / np.log(counts[0] / counts[1:])
@@ -78,13 +82,13 @@ def test_wanted_counts_are_a_power_of_the_counts_with_the_target(target):
 
 
 def test_wanted_counts_of_labels_that_are_equally_frequent():
-    wanted = target_counts(np.array([50, 50, 50]), 1000, 1000, 1.5)
+    wanted = target_counts(np.array([50, 50, 50]), 1000, 1000, 1.5, MEAN_IR)
     np.testing.assert_allclose(wanted[0] / wanted, [1.0, 1.5, 2.0])  # mean 1.5
     assert wanted.sum() == pytest.approx(150)
 
 
 def test_no_wanted_count_is_below_three():
-    wanted = target_counts(np.array([1000, 10, 0]), 100, 1000, 500.0)
+    wanted = target_counts(np.array([1000, 10, 0]), 100, 1000, 500.0, MEAN_IR)
     assert wanted[0] > 90
     np.testing.assert_array_equal(wanted[1:], [3, 3])
 
@@ -97,9 +101,9 @@ def singles(**counts: int) -> Corpus:
 
 def test_all_documents_are_as_they_are():
     corpus = singles(a=6, b=3)
-    assert resample(corpus, ("a", "b"), 9, 1.5, seed=0).corpus == corpus
+    assert resample(corpus, ("a", "b"), 9, 1.5, 0, "mean_ir").corpus == corpus
     with pytest.raises(DataError, match=r"9 of 9 documents .* the nearest found is 1\.50"):
-        resample(corpus, ("a", "b"), 9, 1.2, seed=0)
+        resample(corpus, ("a", "b"), 9, 1.2, 0, "mean_ir")
 
 
 def test_ties_between_frequent_labels_go_by_name():
@@ -110,10 +114,10 @@ def test_ties_between_frequent_labels_go_by_name():
 
 def test_every_label_keeps_three_documents_though_two_would_meet_the_target():
     corpus = singles(a=300, b=40)
-    part = resample(corpus, ("a", "b"), 100, 16.9, seed=0)  # the mean of 97 / 3 and 1 is 16.67
+    part = resample(corpus, ("a", "b"), 100, 16.9, 0, "mean_ir")  # (97 / 3 + 1) / 2 = 16.67
     assert part.corpus.label_matrix(("a", "b")).sum(axis=0).tolist() == [97, 3]
     with pytest.raises(DataError, match=r"the nearest found is 16\.67"):
-        resample(corpus, ("a", "b"), 100, 25.0, seed=0)  # the mean of 98 / 2 and 1
+        resample(corpus, ("a", "b"), 100, 25.0, 0, "mean_ir")  # the mean of 98 / 2 and 1
 
 
 @pytest.mark.parametrize("seed", range(3))
