@@ -83,19 +83,19 @@ def kill_when(process, condition, timeout=120):
 
 @pytest.mark.slow
 def test_killed_at_random_moments(workplace, whole):
-    begun = time.perf_counter()
-    finish(workplace, workplace / "again")
-    seconds = time.perf_counter() - begun
-    output = workplace / "killed"
-    chance, codes = random.Random(0), []
-    for _ in range(3):
+    output, chance = workplace / "killed", random.Random(0)
+    for begun in ("run.json", "checkpoints/0", "checkpoints/1"):
         process = start(workplace, output)
-        time.sleep(seconds * chance.uniform(0.3, 0.8))
-        process.kill()
-        process.communicate()
-        codes.append(process.returncode)
-    # What is left to do shrinks from start to start, so the last may have ended by itself.
-    assert codes.count(-signal.SIGKILL) >= 2
+        wait = chance.uniform(0, 0.2)
+        since: list[float] = []
+
+        def late_enough(begun=begun, wait=wait, since=since):
+            """A random while after the run got so far."""
+            if (output / begun).exists() and not since:
+                since.append(time.monotonic())
+            return bool(since) and time.monotonic() >= since[0] + wait
+
+        kill_when(process, late_enough)
     finish(workplace, output)
     assert timeless(output) == timeless(whole)
     assert summary(output) == summary(whole)
