@@ -31,7 +31,8 @@ ROOMS = {
     " strategies",
     "labelling": "checks config data ensemble files inputs keys metrics models pool report"
     " strategies",
-    "benchmarks": "config devices ensemble experiments keys models pool scoring",
+    "integrations": "checks config keys scoring strategies",
+    "benchmarks": "config devices ensemble experiments integrations keys models pool scoring",
     "cli": "benchmarks cache config data devices experiments labelling report",
     "__init__": "config ensemble experiments labelling metrics models scoring strategies",
 }  # fmt: skip

@@ -40,6 +40,7 @@ PRESETS: dict[str, dict[str, dict[str, Any]]] = {
         "predict": {"documents": 2000},
         "round": {"repeats": 2, "overrides": _SMALL_ROUND},
         "scaling": {"what": ["score", "predict", "refine"], "steps": 2, "repeats": 3},
+        "peers": {"documents": 2000, "repeats": 3},
     },
     "paper": {
         "scoring": {"candidates": 5500, "anchors": 2234, "labels": 102},
@@ -47,6 +48,7 @@ PRESETS: dict[str, dict[str, dict[str, Any]]] = {
         "predict": {"documents": 24_891, **_RCV1},
         "round": {"repeats": 2, "overrides": [*_RCV1_ROUND, "loop.seeds=0"]},
         "scaling": {"base": 2, "steps": 4},
+        "peers": {"documents": 24_891, "labels": 102},
     },
     "large": {
         "scoring": {"candidates": 100_000, "anchors": 4096, "labels": 102, "members": 10},
@@ -54,5 +56,6 @@ PRESETS: dict[str, dict[str, dict[str, Any]]] = {
         "predict": {"documents": 200_000, "members": 25, "batch": 2048, **_RCV1},
         "round": {"repeats": 3, "overrides": _RCV1_ROUND},
         "scaling": {"base": 8, "steps": 5},
+        "peers": {"documents": 200_000, "labels": 102},
     },
 }

@@ -1,6 +1,7 @@
 """Every subcommand end to end, at the smallest sizes."""
 
 import json
+import sys
 
 import jax.numpy as jnp
 import numpy as np
@@ -37,6 +38,10 @@ TINY = {
         ],
     },
     "scaling": {"what": ["refine"], "steps": 1, "repeats": 1, "base": 1},
+    "peers": {
+        "documents": 60, "labels": 3, "members": 2, "query": 4, "labelled": 20, "features": 2,
+        "repeats": 1,
+    },
 }  # fmt: skip
 
 
@@ -116,6 +121,17 @@ def test_scaling_draws_and_judges(tmp_path, monkeypatch):
     rows = run(tmp_path / "s.json", "scaling", "--plot", str(picture))["scaling"]["rows"]
     assert [(row["axis"], row["from"], row["to"]) for row in rows] == [("N", 50_000, 100_000)]
     assert picture.exists()
+
+
+def test_peers_that_are_not_installed_are_left_out(tmp_path, monkeypatch, capsys):
+    for package in ("small_text", "skactiveml", "modAL", "baal"):
+        monkeypatch.setitem(sys.modules, package, None)
+    rows = run(tmp_path / "p.json", "peers")["peers"]["rows"]
+    assert [row["package"] for row in rows] == ["crabjax"] * len(rows)
+    assert {"crab", "besra", "random"} <= {row["strategy"] for row in rows}
+    printed = capsys.readouterr().out
+    assert "note: small-text is left out" in printed
+    assert "pip install 'crabjax[skactiveml]'" in printed
 
 
 def test_a_benchmark_must_be_named(capsys):
