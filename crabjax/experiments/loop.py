@@ -207,6 +207,7 @@ def make_records(
                 "round": state.round,
                 "labelled": int(state.labelled[row].sum()),
                 "strategy": config.strategy.name,
+                "preset": config.preset,
                 "model": config.model.name,
                 "data": config.data.name,
                 **{name: float(values[row]) for name, values in info.ensemble._asdict().items()},

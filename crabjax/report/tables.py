@@ -61,13 +61,17 @@ def _area(runs: Runs, name: str, measure: str, asked: str | None) -> str:
 
 def areas(runs: Runs) -> Table:
     """How high the curves are on average, and what they cover."""
-    head = ["strategy", *(f"area, {TITLES[measure]}" for measure in MEASURES), "labelled", "seeds"]
+    head = ["strategy", "preset", *(f"area, {TITLES[measure]}" for measure in MEASURES)]
+    head += ["labelled", "seeds"]
     rows = []
     for name, records in runs.items():
         labelled = curves(records, MEASURES[0])[0]
         cells = [mean_and_error(area_under_curve(*curves(records, m))) for m in MEASURES]
         covered = f"{labelled[0]} to {labelled[-1]}"
-        rows.append([name, *cells, covered, str(len({record["seed"] for record in records}))])
+        preset = records[0].get("preset", NOTHING)
+        rows.append(
+            [name, preset, *cells, covered, str(len({record["seed"] for record in records}))]
+        )
     return Table("Area under the learning curve: its mean height", head, rows)
 
 
