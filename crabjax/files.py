@@ -157,17 +157,21 @@ def lock(folder: Path, *, wait: bool = True) -> Iterator[None]:
     """Keeps other processes out of a folder that is being written to.
 
     Args:
-      folder: must exist; the lock is a file in it.
+      folder: made if need be; the lock is a file in it.
       wait: until the other is done; else see below.
 
     Raises:
       BlockingIOError: if another has the lock and nobody wants to wait.
     """
+    held = FileLock(folder / ".lock", timeout=-1 if wait else 0)
     try:
-        with FileLock(folder / ".lock", timeout=-1 if wait else 0):
-            yield
+        held.acquire()
     except Timeout:
         raise BlockingIOError(errno.EAGAIN, "locked by another process", str(folder)) from None
+    try:
+        yield
+    finally:
+        held.release()
 
 
 def _flush_folder(folder: Path) -> None:

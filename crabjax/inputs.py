@@ -40,9 +40,8 @@ def load_dataset(config: Config) -> Dataset:
       PretrainedNotFoundError: for a Hugging Face tokenizer that is not to be had.
     """
     name = _tokenizer_name(config)
-    find_files(
-        config.data
-    )  # what to do about missing data should be said before anything is fetched
+    # That data are missing should be said before an encoder is fetched.
+    find_files(config.data)
     return load_data(
         config.data,
         None if name == WORDS else resolve_pretrained(name),

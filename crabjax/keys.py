@@ -23,7 +23,9 @@ def host_generator(key: jax.Array, draw: str | None = None, part: int = 0) -> np
       part: of a draw in several parts.
     """
     seed = np.asarray(jax.random.key_data(key)).tolist()
-    return np.random.default_rng(seed if draw is None else [*seed, _DRAWS.index(draw), part])
+    # From 1: a seed that ends in zeros is the same as one without them.
+    own = [] if draw is None else [1 + _DRAWS.index(draw), part]
+    return np.random.default_rng([*seed, *own])
 
 
 def draw_up_to(generator: np.random.Generator, rows: np.ndarray, count: int | None) -> np.ndarray:

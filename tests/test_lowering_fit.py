@@ -39,7 +39,7 @@ def test_fit_and_predict_lower(name, platform):
         shape((2,), jnp.int32),
         shape((2, 5), jnp.int32),
     )
-    fit = train.trace(Recipe(model, EnsembleConfig(batch_size=4)), params, data)
+    fit = train.trace(Recipe(model, EnsembleConfig(batch_size=4), 8), params, data)
     predict = jax.jit(jax.vmap(model.apply, in_axes=(0, None))).trace(params, inputs)
     for traced in (fit, predict):
         assert traced.lower(lowering_platforms=(platform,)).as_text()

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from types import ModuleType
 
 from crabjax.benchmarks import ALL, SUBCOMMANDS, common, compare
-from crabjax.benchmarks.presets import PRESETS
+from crabjax.benchmarks.sizes import PRESETS
 
 DESCRIPTION = """Times crabjax on the devices JAX finds: CPU, GPU or TPU.
 
@@ -79,7 +79,7 @@ def _parser() -> tuple[argparse.ArgumentParser, dict[str, argparse.ArgumentParse
         _module(name).add_arguments(commands[name])
     commands["all"] = choices.add_parser("all", help=f"{', '.join(ALL)}, one after another")
     for command in commands.values():
-        command.add_argument("--preset", choices=list(PRESETS), help="sizes; see presets.py")
+        command.add_argument("--preset", choices=list(PRESETS), help="sizes; see sizes.py")
         command.add_argument("--json", metavar="FILE", help="also write the rows to this file")
     return parser, commands
 

@@ -9,6 +9,7 @@ from crabjax.config.load import from_dict as from_dict
 from crabjax.config.load import from_overrides as from_overrides
 from crabjax.config.load import from_stored as from_stored
 from crabjax.config.load import load_config as load_config
+from crabjax.config.load import load_stored as load_stored
 from crabjax.config.load import load_variants as load_variants
 from crabjax.config.load import to_dict as to_dict
 from crabjax.config.load import to_yaml as to_yaml

@@ -1,6 +1,6 @@
 """Nested frozen dataclasses from plain trees, with errors that name the key.
 
-Knows types and ranges, nothing of the experiment: ``config.py`` holds the settings themselves.
+Knows types and ranges, nothing of the experiment: ``schema.py`` holds the settings themselves.
 """
 
 import dataclasses
@@ -50,6 +50,15 @@ def nest(flat: Mapping[str, Any]) -> dict[str, Any]:
             nested = {part: nested}
         tree = merge(tree, nested)
     return tree
+
+
+def flat(tree: Mapping[str, Any]) -> dict[str, Any]:
+    """{"loop": {"rounds": 3}} -> {"loop.rounds": 3}."""
+    keys: dict[str, Any] = {}
+    for name, value in tree.items():
+        inner = flat(value) if isinstance(value, Mapping) else {"": value}
+        keys |= {f"{name}.{key}" if key else str(name): one for key, one in inner.items()}
+    return keys
 
 
 def parse_override(kind: type, text: str, source: str) -> tuple[str, Any]:

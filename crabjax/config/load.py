@@ -1,24 +1,27 @@
-"""Experiment settings: frozen dataclasses, read from YAML with errors that name the key.
+"""Settings from files and command lines, with errors that name the key.
 
-A file states only what differs from the defaults below. ``extends: other.yaml`` starts from
-another file; ``variants`` names several runs of one experiment, each by its own overrides;
-``preset: paper`` takes the paper's own settings for what the file does not state.
+A file states only what differs from the defaults of ``schema.py``. ``extends: other.yaml`` starts
+from another file; ``variants`` names several runs of one experiment, each by its own overrides;
+``preset`` takes a named set of defaults (``presets.py``) for what the file does not state.
 """
 
 import dataclasses
 import difflib
 import warnings
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
 import yaml
 
-from crabjax.config.build import ConfigError, build, merge, nest, parse_override
+from crabjax.config.build import ConfigError, build, flat, merge, nest, parse_override
 from crabjax.config.presets import with_preset
 from crabjax.config.schema import BEFORE_IT_EXISTED, RENAMED, Config
 
 CONFIG_FOLDER = Path(__file__).resolve().parents[2] / "configs"
+
+
+_NO_EXPERIMENT = ("devices", "output", "preset")
 
 
 class ConfigWarning(UserWarning):
@@ -82,6 +85,7 @@ def _named_strategies(text: str, variants: dict[str, dict[str, Any]]) -> dict[st
     names = [one.strip() for one in text.split(",")]
     if not all(names):
         raise ConfigError(f"--set: strategy.name: expected names, found {text!r}")
+    variants = {variant: flat(own) for variant, own in variants.items()}
     if all(own.keys() <= {"strategy.name"} for own in variants.values()):
         return {one: {"strategy.name": one} for one in names}
     if any("strategy.name" in own for own in variants.values()):
@@ -142,6 +146,8 @@ def from_overrides(overrides: Iterable[str]) -> Config:
 
 def from_dict(tree: Mapping[str, Any], source: str = "config") -> Config:
     """Builds a configuration from nested dicts, with the checks of :func:`load_config`."""
+    if not isinstance(tree, Mapping):
+        raise ConfigError(f"{source}: expected sections, found {tree!r}")
     return _build(_renamed(tree, source), source)
 
 
@@ -150,21 +156,26 @@ def from_stored(tree: Mapping[str, Any], source: str) -> Config:
 
     A setting that did not exist then has the value that does what was done then.
     """
+    if not isinstance(tree, Mapping):
+        raise ConfigError(f"{source}: expected sections, found {tree!r}")
     return _build(merge(nest(BEFORE_IT_EXISTED), _renamed(tree)), source)
 
 
+def load_stored(path: Path) -> Config:
+    """Reads what :func:`to_yaml` wrote to a file, perhaps in an earlier version."""
+    try:
+        return from_stored(yaml.safe_load(path.read_text(encoding="utf-8")), str(path))
+    except (yaml.YAMLError, OSError, UnicodeDecodeError) as error:
+        raise ConfigError(f"{path}: cannot be read: {error}") from error
+
+
 def experiment_settings(config: Config) -> dict[str, Any]:
-    """By dotted key, all that can change a record: not where files go, nor how work is laid out."""
+    """By dotted key, all that can change a record: not where files go, nor how work is laid out.
 
-    def flat(tree: Any, key: str) -> Iterator[tuple[str, Any]]:
-        if not isinstance(tree, dict):
-            yield key, tree
-            return
-        for name, value in tree.items():
-            yield from flat(value, f"{key}.{name}" if key else name)
-
+    The preset is not among them: what it decides is.
+    """
     tree = to_dict(config)
-    return dict(flat({name: tree[name] for name in tree if name not in ("devices", "output")}, ""))
+    return flat({name: tree[name] for name in tree if name not in _NO_EXPERIMENT})
 
 
 def _changes(overrides: Iterable[str]) -> dict[str, Any]:

@@ -42,7 +42,9 @@ class DataConfig:
     validation: str | None = setting(
         None, "file that epochs are compared on; null: drawn from the training file, by seed"
     )
-    validation_size: int = setting(1000, "documents for that, taken out of the pool", at_least=1)
+    validation_size: int = setting(
+        1000, "documents that epochs are compared on, taken out of the pool", at_least=1
+    )
     validation_from: Literal["random", "last"] = setting(
         "random",
         "which documents these are; the last ones of the training file stay in the pool, as in the "
@@ -109,7 +111,7 @@ class EnsembleConfig:
 class StrategyConfig:
     """Which documents are queried (docs/method.md 2 to 7 and 12)."""
 
-    name: str = setting("crab", "the strategy, or several names separated by commas")
+    name: str = setting("crab", "the strategy; `--set strategy.name=a,b` runs both")
     alpha: float = setting(0.1, "of the beta scoring rule: weight of small chances", at_least=0.0)
     beta: float = setting(3.0, "of the beta scoring rule: weight of large chances", at_least=0.0)
     anchor_fraction: float = setting(
@@ -121,7 +123,7 @@ class StrategyConfig:
         "what correlations are divided by: the largest other entry of the column, the largest "
         "entry (Eq. 13 to the letter, always 1), or the largest row sum (the released code)",
     )
-    gamma: float = setting(2.0, "and by this", above=0.0)
+    gamma: float = setting(2.0, "correlations are divided by this as well", above=0.0)
     min_support: int = setting(
         1,
         "documents a label needs for its correlations to count; 0: Eq. 9 to the letter",
@@ -131,7 +133,7 @@ class StrategyConfig:
         True, "drop implied labels from pseudo labels; changes nothing without per_label"
     )
     negative_sampling: bool = setting(
-        True, "look at documents with labels that exclude each other; as above"
+        True, "look at documents whose labels exclude each other; changes nothing without per_label"
     )
     hard_sampling: bool = setting(True, "look at documents without any pseudo label")
     sigma: float = setting(0.6827, "A above it is an implication", at_least=0.0, at_most=1.0)

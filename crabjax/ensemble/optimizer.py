@@ -28,7 +28,7 @@ class WordTable(NamedTuple):
     idle_state: Any
 
 
-class Learner(NamedTuple):
+class Trained(NamedTuple):
     """What a step changes, [M, ...] each.
 
     Attributes:
@@ -42,34 +42,34 @@ class Learner(NamedTuple):
     table: WordTable | None
 
 
-def start_learner(
+def start_training(
     model: Model, config: EnsembleConfig, params: Params, words: WordOrder | None
-) -> Learner:
+) -> Trained:
     """Parameters [M, ...] before the first step; ``words`` is None for models without a table."""
     init = jax.vmap(_adamw(config, jnp.int32(1)).init)
     if words is None or model.table is None:
-        return Learner(params, init(params), None)
+        return Trained(params, init(params), None)
     rows = jax.vmap(renumbered)(params[model.table], words.numbers)
     idle = jnp.ones(len(rows), rows.dtype)
     others = _others(model, params)
-    return Learner(others, init(others), WordTable(rows, init(rows), idle, init(idle)))
+    return Trained(others, init(others), WordTable(rows, init(rows), idle, init(idle)))
 
 
 def learn(
     model: Model,
     config: EnsembleConfig,
-    learner: Learner,
+    trained: Trained,
     gradients: Params,
     counts: jax.Array,
     going: jax.Array,
     words: WordOrder | None,
-) -> Learner:
+) -> Trained:
     """One step of the members that are ``going`` bool [M].
 
     Args:
       model: says which parameter is the word table.
       config: of the optimiser.
-      learner: before the step.
+      trained: before the step.
       gradients: of all parameters, the word table's in the order of training.
       counts: int32 [M], training documents; with the epochs they make the steps of a schedule.
       going: the others are left as they are.
@@ -87,11 +87,11 @@ def learn(
     def update(whole, gradients):
         return jax.vmap(member)(counts, going, whole, gradients)
 
-    params, state = update((learner.params, learner.state), _others(model, gradients))
-    table = learner.table
+    params, state = update((trained.params, trained.state), _others(model, gradients))
+    table = trained.table
     if words is not None and model.table is not None and table is not None:
         table = _update_table(update, table, gradients[model.table], words)
-    return Learner(params, state, table)
+    return Trained(params, state, table)
 
 
 def _update_table(
@@ -101,20 +101,20 @@ def _update_table(
     return WordTable(*rows, *update((table.idle, table.idle_state), jnp.zeros_like(table.idle)))
 
 
-def shrink_idle_words(learner: Learner, words: WordOrder | None) -> Learner:
+def shrink_idle_words(trained: Trained, words: WordOrder | None) -> Trained:
     """Applies the epoch's weight decay to words that are in no training document."""
-    if words is None or learner.table is None:
-        return learner
-    rows, _, idle, _ = learner.table
+    if words is None or trained.table is None:
+        return trained
+    rows, _, idle, _ = trained.table
     rows = jax.vmap(scale_other_rows, in_axes=(0, None, 0))(rows, words.tiles, idle)
-    return learner._replace(table=learner.table._replace(rows=rows, idle=jnp.ones_like(idle)))
+    return trained._replace(table=trained.table._replace(rows=rows, idle=jnp.ones_like(idle)))
 
 
-def all_params(model: Model, learner: Learner) -> Params:
+def all_params(model: Model, trained: Trained) -> Params:
     """All parameters, the word table in the order of training."""
-    if learner.table is None or model.table is None:
-        return learner.params
-    return {**learner.params, model.table: learner.table.rows}
+    if trained.table is None or model.table is None:
+        return trained.params
+    return {**trained.params, model.table: trained.table.rows}
 
 
 def select(chosen: jax.Array, new: Any, old: Any) -> Any:

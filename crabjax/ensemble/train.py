@@ -10,12 +10,12 @@ from jax import lax
 
 from crabjax.config import EnsembleConfig
 from crabjax.ensemble.optimizer import (
-    Learner,
+    Trained,
     all_params,
     learn,
     select,
     shrink_idle_words,
-    start_learner,
+    start_training,
 )
 from crabjax.ensemble.word_rows import WordOrder, order_words
 from crabjax.models import Model, Params
@@ -50,7 +50,7 @@ class Recipe(NamedTuple):
 
     model: Model
     config: EnsembleConfig
-    validation_batch: int = 256
+    validation_batch: int
 
 
 class TrainingData(NamedTuple):
@@ -77,7 +77,7 @@ class _Progress(NamedTuple):
     """What one epoch hands to the next; every array but ``epoch`` has a leading axis M."""
 
     epoch: jax.Array
-    learner: Learner
+    trained: Trained
     best_params: Params
     best_f1: jax.Array
     best_epoch: jax.Array
@@ -96,13 +96,13 @@ def train(recipe: Recipe, params: Params, data: TrainingData) -> tuple[Params, F
     model, config, _ = recipe
     members = len(data.train_counts)
     words = _order_words(model, params, data)
-    learner = start_learner(model, config, params, words)
+    trained = start_training(model, config, params, words)
     by_epoch = jnp.full((members, config.epochs), jnp.nan, jnp.float32)
     none = jnp.full_like(data.train_counts, -1)
     progress = _Progress(
         epoch=jnp.int32(0),
-        learner=learner,
-        best_params=all_params(model, learner),
+        trained=trained,
+        best_params=all_params(model, trained),
         best_f1=jnp.full(members, -1, jnp.float32),
         best_epoch=none,
         failed_epoch=none,
@@ -112,9 +112,9 @@ def train(recipe: Recipe, params: Params, data: TrainingData) -> tuple[Params, F
     )
 
     def run_epoch(progress: _Progress) -> _Progress:
-        learner, loss = _train_epoch(model, config, progress, data, words)
-        f1, finite = _validate(recipe, all_params(model, learner), data, words)
-        return _record(model, config, progress, learner, loss, f1, finite)
+        trained, loss = _train_epoch(model, config, progress, data, words)
+        f1, finite = _validate(recipe, all_params(model, trained), data, words)
+        return _record(model, config, progress, trained, loss, f1, finite)
 
     def unfinished(progress: _Progress) -> jax.Array:
         return (progress.epoch < config.epochs) & jnp.any(progress.training)
@@ -142,18 +142,18 @@ def _train_epoch(model, config, progress: _Progress, data: TrainingData, words):
         )
 
     def step(batch, carry):
-        learner, total = carry
+        trained, total = carry
         rows = jnp.clip(counts - batch * size, 0, size)  # [M], live rows of this batch
         batched = jax.vmap(gradients, in_axes=(0, _per_member(words), 0, 0, 0, None))
-        losses, found = batched(all_params(model, learner), words, keys, orders, counts, batch)
+        losses, found = batched(all_params(model, trained), words, keys, orders, counts, batch)
         going = progress.training & (rows > 0)
-        learner = learn(model, config, learner, found, counts, going, words)
-        return learner, total + jnp.where(going, losses * rows.astype(losses.dtype), 0)
+        trained = learn(model, config, trained, found, counts, going, words)
+        return trained, total + jnp.where(going, losses * rows.astype(losses.dtype), 0)
 
     batches = jnp.max((counts + size - 1) // size)
-    start = progress.learner, jnp.zeros(len(counts), jnp.float32)
-    learner, total = lax.fori_loop(0, batches, step, start)
-    return shrink_idle_words(learner, words), total / counts.astype(total.dtype)
+    start = progress.trained, jnp.zeros(len(counts), jnp.float32)
+    trained, total = lax.fori_loop(0, batches, step, start)
+    return shrink_idle_words(trained, words), total / counts.astype(total.dtype)
 
 
 def _validate(recipe: Recipe, params, data: TrainingData, words):
@@ -179,17 +179,17 @@ def _validate(recipe: Recipe, params, data: TrainingData, words):
     return 2 * hits / jnp.maximum(totals, 1), jnp.all(finite, axis=0)
 
 
-def _record(model, config, progress: _Progress, learner, loss, f1, finite) -> _Progress:
+def _record(model, config, progress: _Progress, trained, loss, f1, finite) -> _Progress:
     """Books one epoch: best parameters, failures, and who goes on."""
     good = progress.training & finite & jnp.isfinite(loss)
     improved = good & (f1 > progress.best_f1)
     best_epoch = jnp.where(improved, progress.epoch, progress.best_epoch)
     failed = progress.training & ~good
     column = functools.partial(lax.dynamic_update_index_in_dim, index=progress.epoch, axis=1)
-    params = all_params(model, learner)
+    params = all_params(model, trained)
     return _Progress(
         epoch=progress.epoch + 1,
-        learner=learner,
+        trained=trained,
         best_params=jax.vmap(select)(improved, params, progress.best_params),
         best_f1=jnp.where(improved, f1, progress.best_f1),
         best_epoch=best_epoch,

@@ -76,8 +76,14 @@ class LabelledTexts:
 
     def labels(self) -> np.ndarray:
         """bool [N, K]; false for texts without an answer."""
-        said = (self._answers.get(row) for row in range(len(self._rows)))
-        return label_matrix([s if isinstance(s, list) else [] for s in said], self.label_names)
+        labels = np.zeros((len(self._rows), len(self.label_names)), bool)
+        said = {row: own for row, own in self._answers.items() if isinstance(own, list)}
+        labels[list(said)] = label_matrix(list(said.values()), self.label_names)
+        return labels
+
+    def any_label(self) -> bool:
+        """Whether a text carries a label."""
+        return any(isinstance(said, list) and said for said in self._answers.values())
 
     def to_dict(self) -> dict[str, Any]:
         """All of it, JSON-able."""
@@ -96,5 +102,7 @@ class LabelledTexts:
         rows, labels = [row for row, _ in state["answers"]], [a for _, a in state["answers"]]
         if len(new._rows) < len(state["texts"]) or not set(rows) <= set(range(len(new._rows))):
             raise ValueError("answers do not fit the texts")
+        if None in labels:
+            raise ValueError("an answer that says nothing")
         new._answers = dict(zip(rows, parse_answers(labels, new.label_names, len(rows))))
         return new

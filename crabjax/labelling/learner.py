@@ -3,7 +3,8 @@
 import dataclasses
 import hashlib
 import json
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -200,14 +201,9 @@ class Learner:
           SavedLearnerError: if there is none, it is damaged or of a form that is not known.
         """
         state, params, _ = read_saved(Path(folder))
-        try:
+        with _damage_named(folder):
             learner = cls(from_stored(state["config"], "config"), state["label_names"])
             learner._known = LabelledTexts.from_dict(state)
-        except (KeyError, TypeError, ValueError, AttributeError) as error:
-            reason = f"{error} is missing" if isinstance(error, KeyError) else error
-            raise SavedLearnerError(
-                f"{folder}: damaged, or of another version: {reason}"
-            ) from error
         learner._params = params
         return learner
 
@@ -224,7 +220,8 @@ class Learner:
         state, params, version = read_saved(Path(folder))
         if version != VERSION:
             raise SavedLearnerError(f"{folder}: of crabjax {version}, this is {VERSION}")
-        config = from_stored(state["config"], str(folder))
+        with _damage_named(folder):
+            config = from_stored(state["config"], "config")
         if same := state | {"config": experiment_settings(config)} == self._decides():
             self._params, self._logits = params, None
         return same
@@ -246,7 +243,7 @@ class Learner:
             self._forget()
 
     def _is_cold(self) -> bool:
-        return self.labelled < FEWEST_LABELLED or not self._known.labels().any()
+        return self.labelled < FEWEST_LABELLED or not self._known.any_label()
 
     def _key(self, purpose: str) -> jax.Array:
         return run_key(self.config.loop.seeds[0], purpose, len(self._known.answered))
@@ -299,3 +296,13 @@ class Learner:
             round=max(0, self.labelled - loop.initial_size) // loop.query_size,
             rounds=loop.rounds,
         )
+
+
+@contextmanager
+def _damage_named(folder: str | Path) -> Iterator[None]:
+    """What is wrong with a stored state, as one kind of error."""
+    try:
+        yield
+    except (KeyError, TypeError, ValueError, AttributeError) as error:
+        reason = f"{error} is missing" if isinstance(error, KeyError) else error
+        raise SavedLearnerError(f"{folder}: damaged, or of another version: {reason}") from error

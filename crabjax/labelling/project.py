@@ -14,7 +14,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from crabjax.config import Config, load_config, to_yaml
+from crabjax.config import Config, load_stored, to_yaml
 from crabjax.data.corpus import Corpus, CsvFormat, read_corpus, write_corpus
 from crabjax.files import DataError, check_writable, lock, write_text
 from crabjax.inputs import check_encoder
@@ -124,7 +124,7 @@ class Project:
             )
         names = _read_label_names(path)
         corpus = read_corpus(folder / TEXTS)
-        config = load_config(folder / CONFIG)
+        config = load_stored(folder / CONFIG)
         return cls(folder, config, names, corpus.ids or [], corpus.documents)
 
     @cached_property
@@ -250,7 +250,8 @@ class Project:
         for text, row in zip(self.texts, probabilities):
             said = answers[text].labels if text in answers else None
             by_person = isinstance(said, list)
-            labels.append(said if by_person else names[row > 0.5].tolist())
+            chosen = np.isin(names, said) if by_person else row > 0.5
+            labels.append(names[chosen].tolist())
             sources.append(PERSON if by_person else MODEL)
         return labels, sources
 

@@ -99,7 +99,7 @@ def relative_curvature(
     for j in range(1, degree + 1):
         part, order = _raise_order(part, order, ratio), order + 1
         total = total + (math.comb(degree, j) * (-mean) ** j) * part
-    return total
+    return jnp.maximum(total, 0)  # where m is close to one the terms cancel to rounding
 
 
 def divergence(
@@ -116,7 +116,8 @@ def divergence(
     Returns:
       [C, P], not negative; 0 where m is 0 or 1, which no mean of members can leave.
     """
-    inside = (mean > 0) & (complement > 0)  # [1, P]
+    least = jnp.finfo(change.dtype).tiny
+    inside = (mean >= least) & (complement >= least)  # [1, P]
     mean, complement = jnp.where(inside, mean, 0.5), jnp.where(inside, complement, 0.5)
     moved, rest = mean + change, complement - change
     near = _is_near(moved, mean, rule.alpha) & _is_near(rest, complement, rule.beta)
@@ -125,10 +126,19 @@ def divergence(
     for place, weight in _quadrature(str(change.dtype)):
         weighted = rule_weight(mean + place * step, complement - place * step, rule)
         curvature = curvature + weight * weighted
-    far = jnp.where(near, jnp.broadcast_to(mean, change.shape), jnp.clip(moved, 0, 1))
-    cost = entropy(mean, rule) + entropy_slope(mean, rule) * (far - mean) - entropy(far, rule)
-    found = jnp.where(near, step * step * curvature, jnp.maximum(cost, 0))
-    return jnp.where(inside, found, 0)
+    low = mean <= 0.5  # each forecast from the end it is nearer to, where its digits are
+    from_zero = _cost(jnp.where(low, mean, 0.5), jnp.where(near, mean, moved), rule)
+    from_one = _cost(
+        jnp.where(low, 0.5, complement), jnp.where(near, complement, rest), rule.reflected
+    )
+    found = jnp.where(near, step * step * curvature, jnp.where(low, from_zero, from_one))
+    return jnp.where(inside, jnp.maximum(found, 0), 0)
+
+
+def _cost(mean: jax.Array, after: jax.Array, rule: BetaRule) -> jax.Array:
+    """The divergence as it is written, for forecasts that are far apart."""
+    after = jnp.clip(after, jnp.finfo(after.dtype).tiny, 1)  # at 0 some slopes are infinite
+    return entropy(mean, rule) + entropy_slope(mean, rule) * (after - mean) - entropy(after, rule)
 
 
 def _is_near(moved: jax.Array, start: jax.Array, exponent: float) -> jax.Array:

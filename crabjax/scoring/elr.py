@@ -115,7 +115,7 @@ def _score_chunks(candidates, anchors, label_weights, rule, chunk_size) -> jax.A
 
 def _sharded_axes(candidates: Any) -> tuple[Any, Any] | None:
     """The mesh, and its axes that candidates are cut over; None where they lie in one piece."""
-    sharding = candidates.sharding if not isinstance(candidates, Tracer) else None
+    sharding = None if isinstance(candidates, Tracer) else getattr(candidates, "sharding", None)
     if not isinstance(sharding, NamedSharding) or len(sharding.spec) < 2:
         return None
     return None if sharding.spec[1] is None else (sharding.mesh, sharding.spec[1])

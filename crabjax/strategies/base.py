@@ -87,7 +87,7 @@ class Pool(NamedTuple):
             raise PoolError(f"unlabelled: row {both[0]} is in labelled as well")
         known = _labels(labels, labelled, documents, classes)
         if features is not None:
-            features = np.asarray(features, np.float32)
+            features = _array("features", features, np.float32)
             if features.ndim != 2 or len(features) != documents:
                 raise PoolError(f"features: expected [{documents}, D], found {features.shape}")
         order = np.sort(labelled), np.sort(unlabelled)
@@ -103,11 +103,18 @@ class Selection(NamedTuple):
     sources: list[str] | None = None  # why each was looked at, where the strategy says
 
 
+def _array(name: str, given: Any, dtype: Any = None) -> np.ndarray:
+    try:
+        return np.asarray(given, dtype)
+    except (TypeError, ValueError) as error:
+        raise PoolError(f"{name}: expected an array of numbers ({error})") from error
+
+
 def _logits(probabilities: Any, logits: Any) -> np.ndarray:
     if (probabilities is None) == (logits is None):
         raise PoolError("probabilities: expected either these or logits")
     name, given = ("logits", logits) if probabilities is None else ("probabilities", probabilities)
-    members = np.asarray(given, np.float32)
+    members = _array(name, given, np.float32)
     members = members[None] if members.ndim == 2 else members
     if members.ndim != 3 or 0 in members.shape:
         raise PoolError(f"{name}: expected [E, N, K] or [N, K], found {np.shape(given)}")
@@ -124,7 +131,7 @@ def _logits(probabilities: Any, logits: Any) -> np.ndarray:
 
 
 def _rows(name: str, given: Any, documents: int) -> np.ndarray:
-    rows = np.asarray(given)
+    rows = _array(name, given)
     if rows.dtype == bool and rows.shape == (documents,):
         rows = np.flatnonzero(rows)
     if rows.ndim != 1 or not (np.issubdtype(rows.dtype, np.integer) or len(rows) == 0):
@@ -139,7 +146,7 @@ def _rows(name: str, given: Any, documents: int) -> np.ndarray:
 
 
 def _labels(given: Any, labelled: np.ndarray, documents: int, classes: int) -> np.ndarray:
-    labels = np.asarray(given.toarray() if hasattr(given, "toarray") else given)
+    labels = _array("labels", given.toarray() if hasattr(given, "toarray") else given)
     if labels.shape not in ((documents, classes), (len(labelled), classes)):
         expected = f"[{documents}, {classes}] or [{len(labelled)}, {classes}]"
         raise PoolError(f"labels: expected {expected}, found {labels.shape}")
@@ -171,6 +178,7 @@ class Strategy:
 
         Raises:
           EmptyPoolError: if nothing is unlabelled.
+          PoolError: if the rows are not sorted.
           ValueError: if the query size is not positive, or features are needed and absent.
         """
         if (np.diff(pool.unlabelled) <= 0).any():

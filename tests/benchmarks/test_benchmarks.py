@@ -7,7 +7,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from crabjax.benchmarks import SUBCOMMANDS, presets, roofline
+from crabjax.benchmarks import SUBCOMMANDS, roofline, sizes
 from crabjax.benchmarks.clock import Clocked, clocked_programs
 from crabjax.benchmarks.corpus import random_corpus
 from crabjax.benchmarks.scoring import dense_expected_loss_reduction, ensemble_probabilities
@@ -47,7 +47,7 @@ TINY = {
 
 @pytest.fixture(autouse=True)
 def tiny(monkeypatch):
-    monkeypatch.setitem(presets.PRESETS, "small", TINY)
+    monkeypatch.setitem(sizes.PRESETS, "small", TINY)
     monkeypatch.setattr(roofline, "device_peaks", lambda: roofline.Peaks(100.0, 10.0))
     for name in SUBCOMMANDS:
         module = benchmark._module(name)

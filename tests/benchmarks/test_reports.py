@@ -6,9 +6,9 @@ import pytest
 
 from crabjax.benchmarks import common, compare
 from crabjax.benchmarks.clock import covered
-from crabjax.benchmarks.presets import PRESETS
 from crabjax.benchmarks.roofline import Peaks, Work, roofline
 from crabjax.benchmarks.scaling import Growth, draw_growth, fit_growth, verdict
+from crabjax.benchmarks.sizes import PRESETS
 from crabjax.cli.benchmark import main
 
 DEVICE = {"platform": "cpu", "kind": "one", "count": 1}

@@ -133,7 +133,7 @@ def trace_sharded(name, mesh):
     rows = (shape(4, *own, dtype=jnp.int32) for own in ((8,), (), (6,)))
     data = TrainingData(inputs, shape(16, LABELS), shape(4, 2, dtype=jnp.uint32), *rows)
     scored = shape(16, 4, LABELS), shape(4, 5, LABELS), shape(LABELS)
-    yield on_mesh._train.trace(mesh, Recipe(model, CONFIG), params, data)
+    yield on_mesh._train.trace(mesh, Recipe(model, CONFIG, 8), params, data)
     yield on_mesh.member_logits.trace(mesh, model, params, inputs)
     yield on_mesh.member_features.trace(mesh, model, first, inputs)
     yield _score_on_mesh.trace(mesh, BetaRule(), *scored)

@@ -11,7 +11,7 @@ import pytest
 
 from crabjax.config import EnsembleConfig
 from crabjax.ensemble import word_rows
-from crabjax.ensemble.optimizer import all_params, learn, shrink_idle_words, start_learner
+from crabjax.ensemble.optimizer import all_params, learn, shrink_idle_words, start_training
 from crabjax.ensemble.word_rows import new_numbers, order_words, renumbered
 from crabjax.models import Model
 
@@ -67,7 +67,7 @@ def tiled_steps(config: EnsembleConfig, going, params, gradients):
     model = Model(unused, unused, unused, "table")
     counts = jnp.asarray(COUNTS)
     words = order_words(jnp.asarray(TOKENS), jnp.asarray(ROWS), counts, VOCABULARY)
-    learner = start_learner(model, config, params, words)
+    learner = start_training(model, config, params, words)
     for step, (one, on) in enumerate(zip(gradients, going)):
         one = {**one, "table": jax.vmap(renumbered)(one["table"], words.numbers)}
         learner = learn(model, config, learner, one, counts, jnp.asarray(on), words)

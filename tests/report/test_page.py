@@ -67,6 +67,9 @@ def test_a_shorter_run_stands_under_its_own_budgets():
     table = tables.budgets(runs, "macro_f1")
     assert table.head == ["", "10", "20", "30"]
     assert [row[-1] for row in table.rows] == [tables.NOTHING, "0.200 ±0.000"]
+    assert [row[1] for row in tables.areas(runs).rows] == ["-", "-"]  # of an earlier version
+    ours = {name: [r | {"preset": "paper"} for r in records] for name, records in runs.items()}
+    assert [row[1] for row in tables.areas(ours).rows] == ["paper", "paper"]
     assert [row[-2:] for row in tables.areas(runs).rows] == [["10 to 20", "3"], ["10 to 30", "3"]]
     (difference,) = tables.differences(runs, "random").rows
     assert difference[1].startswith("+0.1000 [")
