@@ -80,3 +80,11 @@ def test_docstrings_point_to_sections_of_the_method_that_exist():
     pointers = re.findall(r"docs/method\.md (\d+(?:(?:, | and | to )\d+)*)", "\n".join(source))
     assert len(pointers) > 12
     assert {number for one in pointers for number in re.findall(r"\d+", one)} <= sections
+
+
+def test_the_architecture_lists_the_rooms_as_the_imports_test_does():
+    page = PAGES["architecture.md"].read_text("utf-8")
+    listed = re.findall(r"^\| `(\w+)(?:\.py)?` \|[^|]*\| ?([a-z ]*?) ?\|$", page, re.MULTILINE)
+    source = (ROOT / "tests" / "test_imports.py").read_text("utf-8")
+    rooms = ast.literal_eval(re.search(r"^ROOMS = (\{.*?^\})", source, re.MULTILINE | re.DOTALL)[1])
+    assert dict(listed) == rooms

@@ -1,10 +1,12 @@
 """Files are replaced whole, by one writer or by many at once."""
 
 import threading
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
+from filelock import Timeout
 
-from crabjax.files import atomic_write, check_writable, write_text
+from crabjax.files import atomic_write, check_writable, lock, write_text
 
 
 def test_a_writer_cut_off_leaves_the_old_file_and_nothing_else(tmp_path):
@@ -55,3 +57,22 @@ def test_what_could_not_be_written_is_known_before_the_work(tmp_path):
     (tmp_path / "file").write_text("")
     with pytest.raises(OSError, match=r"cannot be written.*out\.csv"):
         check_writable(tmp_path / "file" / "out.csv")
+
+
+def test_a_lock_keeps_others_out_and_lets_go(tmp_path):
+    with lock(tmp_path), pytest.raises(BlockingIOError, match="locked by another process"):
+        threaded(lambda: lock(tmp_path, wait=False).__enter__())
+    with lock(tmp_path, wait=False):
+        pass
+
+
+def test_an_error_inside_a_lock_is_passed_on_as_it_is(tmp_path):
+    with pytest.raises(Timeout, match="somewhere else"), lock(tmp_path):
+        raise Timeout("somewhere else")
+    with lock(tmp_path, wait=False):
+        pass
+
+
+def threaded(work):
+    with ThreadPoolExecutor(1) as pool:
+        return pool.submit(work).result()

@@ -5,7 +5,9 @@ each package has for several labels differs, so these are times, not a ranking o
 small-text 1.4.1 has one strategy for several labels (CategoryVectorInconsistencyAndRanking), its
 other ones take the labels' probabilities for a distribution; scikit-activeml 1.0.1 and baal 2.1.0
 have scores for classes that exclude each other, taken here label by label and summed. Ours, and
-theirs that cluster or cover, also get random document vectors.
+theirs that cluster or cover, also get random document vectors. On a machine with other work set
+OPENBLAS_NUM_THREADS=1 OMP_NUM_THREADS=1: threads that wait for each other make these up to 40 times
+slower.
 """
 
 import argparse

@@ -9,7 +9,7 @@ import numpy as np
 
 from crabjax.config import StrategyConfig
 from crabjax.keys import run_key
-from crabjax.strategies import Pool, Selection, get_strategy
+from crabjax.strategies import Pool, Selection, Strategy, get_strategy
 
 _BY_DISAGREEMENT = ("bald", "besra", "crab", "epig")  # all their scores are 0 for one member
 
@@ -76,24 +76,23 @@ def ask(
       MembersNeededError: if a single member is asked how its members disagree.
     """
     strategy = get_strategy(strategy_name)
-    if config is None:
-        config = StrategyConfig()
-        config = config if features is not None else replace(config, cluster="gains")
-    if features is None and strategy.needs_features(config):
-        hint = "; or strategy.cluster: gains" if strategy_name == "crab" else ""
-        raise FeaturesNeededError(
-            f"{strategy_name}: expected features of shape [N, D], found None{hint}"
-        )
-    pool = Pool.of(
-        probabilities=probabilities,
-        labels=labels,
-        labelled=labelled,
-        unlabelled=unlabelled,
-        features=features,
-    )
+    config = _settings(strategy, config, features is not None)
+    known = {"probabilities": probabilities, "labels": labels, "features": features}
+    pool = Pool.of(labelled=labelled, unlabelled=unlabelled, **known)
     if strategy_name in _BY_DISAGREEMENT and len(pool.logits) == 1:
         raise MembersNeededError(f"{strategy_name}: expected at least 2 members, found 1")
     return strategy(run_key(seed, "query", len(pool.labelled)), pool, n, config)
+
+
+def _settings(strategy: Strategy, given: StrategyConfig | None, features: bool) -> StrategyConfig:
+    """The settings a strategy can work with; those that were given are never changed."""
+    config = given or (StrategyConfig() if features else replace(StrategyConfig(), cluster="gains"))
+    if strategy.needs_features(config) and not features:
+        hint = "; or strategy.cluster: gains" if strategy.name == "crab" else ""
+        raise FeaturesNeededError(
+            f"{strategy.name}: expected features of shape [N, D], found None{hint}"
+        )
+    return config
 
 
 def members_of(estimators: Sequence[Any], inputs: Any) -> np.ndarray:

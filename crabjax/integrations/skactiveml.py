@@ -5,6 +5,7 @@ import warnings
 from typing import Any
 
 import numpy as np
+from scipy.sparse import issparse
 
 from crabjax.config import StrategyConfig
 from crabjax.integrations.common import ask, dense_features, members_of, require
@@ -43,10 +44,13 @@ def _strategy_class(base: Any) -> Any:
 
         def query(self, X, y, ensemble, fit_ensemble=True, candidates=None, batch_size=1,
                   return_utilities=False):  # fmt: skip
-            forms = {"allow_nd": True, "accept_sparse": "csr"}
+            sparse = X.tocsr() if issparse(X) else None
+            # scikit-activeml asks sparse matrices for their len: it gets a stand-in to check.
+            X = X if sparse is None else np.zeros((X.shape[0], 1))
             X, y, candidates, batch_size, return_utilities = self._validate_data(
-                X, y, candidates, batch_size, return_utilities, check_X_dict=forms
+                X, y, candidates, batch_size, return_utilities
             )
+            X = X if sparse is None else sparse
             labelled, candidates = _split(y, candidates)
             if batch_size > len(candidates):
                 warnings.warn(f"batch_size: {batch_size} of {len(candidates)}", stacklevel=2)

@@ -3,8 +3,7 @@
 import dataclasses
 import hashlib
 import json
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -24,6 +23,7 @@ from crabjax.labelling.saved_learner import (
     VERSION,
     SavedLearner,
     SavedLearnerError,
+    damage_named,
     read_saved,
     write_saved,
 )
@@ -201,7 +201,7 @@ class Learner:
           SavedLearnerError: if there is none, it is damaged or of a form that is not known.
         """
         state, params, _ = read_saved(Path(folder))
-        with _damage_named(folder):
+        with damage_named(folder):
             learner = cls(from_stored(state["config"], "config"), state["label_names"])
             learner._known = LabelledTexts.from_dict(state)
         learner._params = params
@@ -220,7 +220,7 @@ class Learner:
         state, params, version = read_saved(Path(folder))
         if version != VERSION:
             raise SavedLearnerError(f"{folder}: of crabjax {version}, this is {VERSION}")
-        with _damage_named(folder):
+        with damage_named(folder):
             config = from_stored(state["config"], "config")
         if same := state | {"config": experiment_settings(config)} == self._decides():
             self._params, self._logits = params, None
@@ -296,13 +296,3 @@ class Learner:
             round=max(0, self.labelled - loop.initial_size) // loop.query_size,
             rounds=loop.rounds,
         )
-
-
-@contextmanager
-def _damage_named(folder: str | Path) -> Iterator[None]:
-    """What is wrong with a stored state, as one kind of error."""
-    try:
-        yield
-    except (KeyError, TypeError, ValueError, AttributeError) as error:
-        reason = f"{error} is missing" if isinstance(error, KeyError) else error
-        raise SavedLearnerError(f"{folder}: damaged, or of another version: {reason}") from error

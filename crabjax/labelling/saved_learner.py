@@ -2,6 +2,8 @@
 
 import hashlib
 import json
+from collections.abc import Iterator
+from contextlib import contextmanager
 from importlib import metadata
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -76,3 +78,13 @@ def read_saved(folder: Path) -> SavedLearner:
         raise SavedLearnerError(f"{folder / PARAMS}: not the parameters saved with {path.name}")
     params = unflatten_dict(load(content), sep="/")
     return SavedLearner(state, jax.tree.map(jnp.asarray, params), version)
+
+
+@contextmanager
+def damage_named(folder: str | Path) -> Iterator[None]:
+    """What is wrong with a stored state, as one kind of error."""
+    try:
+        yield
+    except (KeyError, TypeError, ValueError, AttributeError) as error:
+        reason = f"{error} is missing" if isinstance(error, KeyError) else error
+        raise SavedLearnerError(f"{folder}: damaged, or of another version: {reason}") from error

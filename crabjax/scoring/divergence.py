@@ -127,18 +127,23 @@ def divergence(
         weighted = rule_weight(mean + place * step, complement - place * step, rule)
         curvature = curvature + weight * weighted
     low = mean <= 0.5  # each forecast from the end it is nearer to, where its digits are
-    from_zero = _cost(jnp.where(low, mean, 0.5), jnp.where(near, mean, moved), rule)
-    from_one = _cost(
-        jnp.where(low, 0.5, complement), jnp.where(near, complement, rest), rule.reflected
-    )
-    found = jnp.where(near, step * step * curvature, jnp.where(low, from_zero, from_one))
+    from_zero = _cost(mean, moved, low & ~near, rule)
+    from_one = _cost(complement, rest, ~low & ~near, rule.reflected)
+    found = jnp.where(near, step * step * curvature, from_zero + from_one)
     return jnp.where(inside, jnp.maximum(found, 0), 0)
 
 
-def _cost(mean: jax.Array, after: jax.Array, rule: BetaRule) -> jax.Array:
-    """The divergence as it is written, for forecasts that are far apart."""
-    after = jnp.clip(after, jnp.finfo(after.dtype).tiny, 1)  # at 0 some slopes are infinite
-    return entropy(mean, rule) + entropy_slope(mean, rule) * (after - mean) - entropy(after, rule)
+def _cost(mean: jax.Array, after: jax.Array, far: jax.Array, rule: BetaRule) -> jax.Array:
+    """The divergence as it is written, for forecasts that are ``far`` apart; 0 for others.
+
+    At 0 and 1, where H is 0, some slopes are infinite: none is taken there.
+    """
+    mean, after = jnp.where(far, mean, 0.5), jnp.where(far, after, 0.5)
+    limits = jnp.finfo(after.dtype)
+    between = jnp.clip(after, limits.tiny, 1 - limits.eps)
+    left = jnp.where(between == after, entropy(between, rule), 0)
+    cost = entropy(mean, rule) + entropy_slope(mean, rule) * (jnp.clip(after, 0, 1) - mean) - left
+    return jnp.where(far, cost, 0)
 
 
 def _is_near(moved: jax.Array, start: jax.Array, exponent: float) -> jax.Array:

@@ -12,7 +12,9 @@ from crabjax.config import (
     experiment_settings,
     find_config,
     from_dict,
+    from_stored,
     load_config,
+    load_stored,
     load_variants,
     to_dict,
     to_yaml,
@@ -278,3 +280,31 @@ def test_experiment_settings_leave_out_what_changes_no_record():
     settings = experiment_settings(Config())
     assert settings["data.synthetic.roots"] == 4
     assert not [key for key in settings if key.startswith(("devices", "output"))]
+
+
+def test_variants_written_as_sections_keep_their_strategies(tmp_path):
+    text = "variants: {a: {strategy: {name: crab, beta: 1}}, b: {strategy: {name: random}}}"
+    with pytest.raises(ConfigError, match="the variants of the file have strategies of their own"):
+        load_variants(write(tmp_path, text), ["strategy.name=besra"])
+
+
+@pytest.mark.parametrize("tree", [None, [], "text"])
+def test_what_is_no_tree_of_settings_is_named(tree):
+    for read in (from_dict, from_stored):
+        with pytest.raises(ConfigError, match="there: expected sections, found"):
+            read(tree, "there")
+
+
+def test_a_stored_file_is_read_without_a_word_whatever_its_age(tmp_path):
+    path = write(tmp_path, "ensemble: {members_at_once: 3}\nstrategy: {beta: 2}")
+    config = load_stored(path)
+    assert (config.devices.members_at_once, config.strategy.beta) == (3, 2.0)
+    with pytest.raises(ConfigError, match=r"own\.yaml: cannot be read"):
+        load_stored(write(tmp_path, "{"))
+    with pytest.raises(ConfigError, match="cannot be read"):
+        load_stored(tmp_path / "nowhere.yaml")
+
+
+def test_a_preset_is_what_it_decides():
+    assert experiment_settings(from_dict({"preset": "paper"})) != experiment_settings(Config())
+    assert "preset" not in experiment_settings(Config())

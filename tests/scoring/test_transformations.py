@@ -183,3 +183,36 @@ def test_few_candidates_cost_little(count, padded):
     assert sizes[0] == padded
     assert len(sizes) == -(-count // 512)
     same(found, expected)
+
+
+def test_traced_anchors_or_weights_beside_candidates_on_the_host():
+    weights = jnp.ones(4)
+    by_weight = jax.grad(lambda w: expected_loss_reduction(PROBS, OTHERS, RULE, w).sum())(weights)
+    gains = [expected_loss_reduction(PROBS[..., [k]], OTHERS[..., [k]]).sum() for k in range(4)]
+    np.testing.assert_allclose(by_weight, gains, rtol=1e-5)
+    found = jax.vmap(lambda a: expected_loss_reduction(PROBS, a))(jnp.stack([OTHERS, OTHERS]))
+    same(found[0], expected_loss_reduction(PROBS, OTHERS))
+
+
+CERTAIN = np.array([0.0, 1e-45, 1e-30, 1e-7, 0.3, 0.99999994, 1.0], np.float32)
+
+
+@pytest.mark.parametrize(
+    "rule", [(0.5, 0), (0, 0.5), (0.5, 0.5), (0.1, 2.5), (0, 0), (0.1, 3), (3, 0.1)]
+)
+def test_forecasts_at_and_next_to_certainty(rule):
+    """Members that are sure, on either side: finite gains, never negative, finite slopes."""
+    members = np.stack(np.meshgrid(CERTAIN, CERTAIN), axis=-1).reshape(-1, 2).T[:, :, None]
+    score = lambda c, a: expected_loss_reduction(c, a, BetaRule(*rule))
+    gains = np.asarray(score(members, members))
+    assert np.isfinite(gains).all()
+    assert gains.min() >= 0
+    by_candidate = jax.grad(lambda c: score(c, jnp.asarray(members)).sum())(jnp.asarray(members))
+    assert np.isfinite(by_candidate).all()
+
+
+def test_a_single_doubt_among_the_sure_counts():
+    anchors = np.array([1, 1, 1, 1, 0.99999994], np.float32).reshape(5, 1, 1)
+    candidates = np.array([0.001] * 4 + [0.999], np.float32).reshape(5, 1, 1)
+    for rule in ((0.5, 0), (0.1, 0), (2.5, 0), (0.5, 0.5)):
+        assert expected_loss_reduction(candidates, anchors, BetaRule(*rule))[0, 0] > 0
