@@ -2,11 +2,13 @@
 
 import argparse
 import importlib
+import sys
 from collections.abc import Sequence
 from types import ModuleType
 
 from crabjax.benchmarks import ALL, SUBCOMMANDS, common, compare
 from crabjax.benchmarks.sizes import PRESETS
+from crabjax.cli.common import run_command
 
 DESCRIPTION = """Times crabjax on the devices JAX finds: CPU, GPU or TPU.
 
@@ -26,6 +28,10 @@ def main(argv: Sequence[str] | None = None) -> int:
     if arguments.compare:
         before, after = arguments.compare
         return _compare(before, after, arguments.tolerance)
+    return run_command(lambda: _time(arguments), "no report was written")
+
+
+def _time(arguments: argparse.Namespace) -> None:
     device = common.device_description()
     print(f"{device['platform']}: {device['kind']}, {device['count']} device(s)")
     names = ALL if arguments.benchmark == "all" else (arguments.benchmark,)
@@ -41,7 +47,6 @@ def main(argv: Sequence[str] | None = None) -> int:
         results[name] = common.Result(settings, rows)
     if arguments.json:
         common.write_json(arguments.json, results)
-    return 0
 
 
 def _parse(argv: Sequence[str] | None) -> argparse.Namespace:
@@ -97,7 +102,7 @@ def _compare(before: str, after: str, tolerance: float) -> int:
         reports = compare.read_report(before), compare.read_report(after)
         found = compare.compare_reports(*reports, tolerance)
     except compare.CompareError as error:
-        print(f"error: {error}")
+        print(f"error: {error}", file=sys.stderr)
         return 2
     for note in found.notes:
         print(f"note: {note}")

@@ -78,7 +78,7 @@ def test_the_command_prints_ratios_and_exits_by_what_it_found(tmp_path, capsys):
     assert main(["--compare", str(first), str(second), "--tolerance", "0.5"]) == 0
     assert main(["--compare", str(second), str(first)]) == 0
     assert main(["--compare", str(first), str(broken)]) == 2
-    assert "c.json" in capsys.readouterr().out
+    assert "c.json" in capsys.readouterr().err
     assert main(["--compare", str(first), str(tmp_path / "missing.json")]) == 2
 
 
