@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 
-.PHONY: demo test test-slow lint bench settings clean
+.PHONY: demo test test-slow test-peers lint bench settings clean
 
 demo: $(READY)
 	$(BIN)/python scripts/train_loop.py --config demo.yaml --output runs/demo
@@ -14,6 +14,13 @@ test: $(READY)
 
 test-slow: $(READY)
 	$(BIN)/python -m pytest -m slow
+
+# The packages of docs/integrations.md bring much along, so they have an environment of their own.
+test-peers:
+	test -d .venv-peers || $(PYTHON) -m venv .venv-peers
+	.venv-peers/bin/python -m pip install --quiet --constraint constraints.txt \
+		--editable '.[dev,small-text,skactiveml,modal,baal]'
+	.venv-peers/bin/python -m pytest -m slow tests/integrations
 
 lint: $(READY)
 	$(BIN)/ruff check .
