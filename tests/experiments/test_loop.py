@@ -55,6 +55,7 @@ def finished(tmp_path_factory):
     logger = logging.getLogger("jax._src.interpreters.pxla")
     logger.addHandler(compiled)
     loop.step = listening_step
+    jax.clear_caches()  # what tests before this one compiled would not be seen
     jax.config.update("jax_log_compiles", True)  # in all threads, unlike the context manager
     try:
         records = loop.run(CONFIG, folder)
