@@ -26,8 +26,10 @@ class FitInfo(NamedTuple):
 
     Attributes:
       loss: mean training loss [M, epochs], NaN after a member stopped.
-      validation_f1: validation micro-F1 [M, epochs], NaN after a member stopped.
-      best_epoch: epoch [M] whose parameters were kept: the first with the highest F1.
+      validation_f1: validation micro-F1 [M, epochs], NaN after a member stopped; 0 without
+        validation documents.
+      best_epoch: epoch [M] whose parameters were kept: the first with the highest F1, or the last
+        one without validation documents.
       epochs_run: number of epochs [M] until the member stopped.
       failed_epoch: epoch [M] in which the loss was not finite, -1 where it always was.
     """
@@ -62,7 +64,7 @@ class TrainingData(NamedTuple):
       keys: [M], of batch order and dropout.
       train_rows: int32 [M, C].
       train_counts: int32 [M], the live part of ``train_rows``.
-      validation_rows: int32 [M, V].
+      validation_rows: int32 [M, V]; with V = 0 epochs are not compared.
     """
 
     inputs: jax.Array
@@ -114,7 +116,8 @@ def train(recipe: Recipe, params: Params, data: TrainingData) -> tuple[Params, F
     def run_epoch(progress: _Progress) -> _Progress:
         trained, loss = _train_epoch(model, config, progress, data, words)
         f1, finite = _validate(recipe, all_params(model, trained), data, words)
-        return _record(model, config, progress, trained, loss, f1, finite)
+        compared = data.validation_rows.shape[1] > 0
+        return _record(model, config, progress, trained, loss, f1, finite, compared)
 
     def unfinished(progress: _Progress) -> jax.Array:
         return (progress.epoch < config.epochs) & jnp.any(progress.training)
@@ -159,6 +162,11 @@ def _train_epoch(model, config, progress: _Progress, data: TrainingData, words):
 def _validate(recipe: Recipe, params, data: TrainingData, words):
     """Micro-F1 at 0.5 [M] on each member's validation rows, and whether all logits are finite."""
     model, members, documents = recipe.model, *data.validation_rows.shape
+    if documents == 0:  # equal F1 throughout: the last epoch is kept
+        finite = [
+            jnp.isfinite(leaf).reshape(members, -1).all(axis=1) for leaf in jax.tree.leaves(params)
+        ]
+        return jnp.zeros(members, jnp.float32), jnp.stack(finite).all(axis=0)
     size = documents if model.streaming else min(recipe.validation_batch, documents)
     padding = -documents % size
     live = jnp.arange(documents + padding).reshape(-1, size) < documents  # [chunks, size]
@@ -179,10 +187,10 @@ def _validate(recipe: Recipe, params, data: TrainingData, words):
     return 2 * hits / jnp.maximum(totals, 1), jnp.all(finite, axis=0)
 
 
-def _record(model, config, progress: _Progress, trained, loss, f1, finite) -> _Progress:
+def _record(model, config, progress: _Progress, trained, loss, f1, finite, compared) -> _Progress:
     """Books one epoch: best parameters, failures, and who goes on."""
     good = progress.training & finite & jnp.isfinite(loss)
-    improved = good & (f1 > progress.best_f1)
+    improved = good & (f1 > progress.best_f1) if compared else good
     best_epoch = jnp.where(improved, progress.epoch, progress.best_epoch)
     failed = progress.training & ~good
     column = functools.partial(lax.dynamic_update_index_in_dim, index=progress.epoch, axis=1)
