@@ -33,7 +33,7 @@ ROOMS = {
     " strategies",
     "integrations": "checks config keys scoring strategies",
     "benchmarks": "config devices ensemble experiments integrations keys models pool scoring",
-    "cli": "benchmarks cache config data devices experiments labelling report",
+    "cli": "benchmarks cache config data devices experiments integrations labelling report",
     "__init__": "config ensemble experiments labelling metrics models scoring strategies",
 }  # fmt: skip
 LAZY = {"transformers", "safetensors", "matplotlib", "torch", "orbax"}

@@ -9,6 +9,7 @@ from crabjax.cli.common import add_overrides, run_command
 from crabjax.config import load_variants
 from crabjax.devices.processes import connect
 from crabjax.experiments.variants import run_experiment
+from crabjax.integrations.by_name import register_by_name
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -33,6 +34,9 @@ def main(argv: Sequence[str] | None = None) -> int:
 
     def work() -> None:
         experiments = {name: load_variants(name, arguments.overrides) for name in arguments.config}
+        for variants in experiments.values():
+            for config in variants.values():
+                register_by_name(config.strategy.name)
         connect(next(iter(experiments[arguments.config[0]].values())).devices)
         run_experiment(experiments, arguments.output, only=arguments.only, fresh=arguments.fresh)
 
