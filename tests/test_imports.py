@@ -34,7 +34,7 @@ ROOMS = {
     "integrations": "checks config keys scoring strategies",
     "benchmarks": "config devices ensemble experiments integrations keys models pool scoring",
     "cli": "benchmarks cache config data devices experiments labelling report",
-    "__init__": "config ensemble experiments labelling metrics models scoring strategies",
+    "__init__": "config devices ensemble experiments labelling metrics models scoring strategies",
 }  # fmt: skip
 LAZY = {"transformers", "safetensors", "matplotlib", "torch", "orbax"}
 

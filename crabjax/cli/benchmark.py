@@ -7,10 +7,11 @@ from collections.abc import Sequence
 from types import ModuleType
 
 from crabjax.benchmarks import ALL, SUBCOMMANDS, common, compare
+from crabjax.benchmarks.compile import absent_device, check
 from crabjax.benchmarks.sizes import PRESETS
 from crabjax.cli.common import run_command
 
-DESCRIPTION = """Times crabjax on the devices JAX finds: CPU, GPU or TPU.
+DESCRIPTION = """Times crabjax on the devices JAX finds: CPU, GPU or TPU; `compile` needs no device.
 
   python scripts/benchmark.py all --preset small --json before.json
   python scripts/benchmark.py --compare before.json after.json
@@ -32,7 +33,8 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def _time(arguments: argparse.Namespace) -> None:
-    device = common.device_description()
+    absent = arguments.benchmark == "compile"
+    device = absent_device(arguments) if absent else common.device_description()
     print(f"{device['platform']}: {device['kind']}, {device['count']} device(s)")
     names = ALL if arguments.benchmark == "all" else (arguments.benchmark,)
     results = {}
@@ -46,7 +48,9 @@ def _time(arguments: argparse.Namespace) -> None:
         settings = {key: value for key, value in vars(own).items() if key not in outside}
         results[name] = common.Result(settings, rows)
     if arguments.json:
-        common.write_json(arguments.json, results)
+        common.write_json(arguments.json, results, device)
+    if absent:
+        check(results["compile"].rows)
 
 
 def _parse(argv: Sequence[str] | None) -> argparse.Namespace:
@@ -54,7 +58,7 @@ def _parse(argv: Sequence[str] | None) -> argparse.Namespace:
     arguments = parser.parse_args(argv)
     if arguments.compare is None and arguments.benchmark is None:
         parser.error("expected a benchmark, or --compare A.json B.json")
-    if arguments.benchmark in SUBCOMMANDS and arguments.preset:
+    if arguments.benchmark in SUBCOMMANDS and getattr(arguments, "preset", None):
         # Presets are defaults, so that an option beside them wins; hence a second look.
         commands[arguments.benchmark].set_defaults(**PRESETS[arguments.preset][arguments.benchmark])
         arguments = parser.parse_args(argv)
@@ -83,8 +87,9 @@ def _parser() -> tuple[argparse.ArgumentParser, dict[str, argparse.ArgumentParse
         )
         _module(name).add_arguments(commands[name])
     commands["all"] = choices.add_parser("all", help=f"{', '.join(ALL)}, one after another")
-    for command in commands.values():
-        command.add_argument("--preset", choices=list(PRESETS), help="sizes; see sizes.py")
+    for name, command in commands.items():
+        if name != "compile":  # its sizes are the paper's, or a configuration's
+            command.add_argument("--preset", choices=list(PRESETS), help="sizes; see sizes.py")
         command.add_argument("--json", metavar="FILE", help="also write the rows to this file")
     return parser, commands
 
