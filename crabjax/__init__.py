@@ -1,5 +1,10 @@
 """Multi-label active learning on text: CRAB and its peers as compiled JAX programs."""
-# ruff: noqa: I001  (by topic)
+# ruff: noqa: I001, E402  (by topic)
+
+# Before anything starts a backend of JAX.
+from crabjax.devices.atomics import use_native_atomics as _use_native_atomics
+
+_use_native_atomics()
 
 from importlib import import_module
 from typing import TYPE_CHECKING, Any

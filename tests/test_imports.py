@@ -38,7 +38,7 @@ ROOMS = {
     "benchmarks": "config devices ensemble experiments integrations keys models pool scoring",
     "cli": "benchmarks cache config data devices experiments files integrations labelling report",
     "__main__": "cli",
-    "__init__": "config ensemble experiments labelling metrics models scoring strategies",
+    "__init__": "config devices ensemble experiments labelling metrics models scoring strategies",
 }  # fmt: skip
 LAZY = {"transformers", "safetensors", "matplotlib", "torch", "orbax"}
 
