@@ -27,7 +27,8 @@ example:
   python scripts/query.py predict --output predictions.csv
 
 In between, fill in the column "labels" of to_label.csv: names separated by ";", "-" where no
-label applies, "skipped" for a document you do not want to see again. An empty cell stays open.
+label applies, "skipped" for a document you do not want to see again. An empty cell stays open; with --replace,
+"withdrawn" takes back an earlier answer.
 """
 
 
@@ -74,10 +75,12 @@ def run_suggest(options: argparse.Namespace) -> None:
 def run_add(options: argparse.Namespace) -> None:
     """Keeps the answers of a file."""
     project = Project.open(options.project)
-    added = project.add(read_answers(options.file), options.replace)
+    added = project.add(read_answers(options.file), options.replace, options.ignore_texts)
     print(f"added {added.labelled} labelled and {added.skipped} skipped documents")
     notes = {
-        "without an answer": added.blank,
+        "withdrawn": added.withdrawn,
+        "without an answer": added.blank - added.kept,
+        'empty here, their earlier answers hold ("withdrawn" takes one back)': added.kept,
         "known already": added.known,
         "in place of earlier answers": added.replaced,
     }
@@ -123,6 +126,9 @@ def _parser() -> argparse.ArgumentParser:
     add = _command(commands, "add", "keep the labels of a file, or nothing of it", run_add)
     add.add_argument("file", type=Path, help=".csv, .jsonl, or a Label Studio export .json")
     add.add_argument("--replace", action="store_true", help="let new answers replace earlier ones")
+    add.add_argument(
+        "--ignore-texts", action="store_true", help="go by id where the file shows another text"
+    )
     _command(commands, "status", "counts, estimated F1, its curve, whether to go on", run_status)
     predict = _command(commands, "predict", "write labels of all documents", run_predict)
     predict.add_argument("--output", type=Path, required=True, help=".csv or .jsonl")

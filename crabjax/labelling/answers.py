@@ -10,9 +10,12 @@ from scipy import sparse
 from crabjax.checks import check_labels
 
 SKIPPED = "skipped"
+WITHDRAWN = "withdrawn"
+RESERVED = (SKIPPED, WITHDRAWN)
 
 Said = list[str] | str | None
-"""The labels of a document, "skipped" where it is not to be asked again, None for no answer yet."""
+"""The labels of a document, "skipped" where it is not to be asked again, "withdrawn" where an
+earlier answer no longer holds, None for no answer yet."""
 
 
 class LabelError(ValueError):
@@ -27,12 +30,14 @@ class Answer(NamedTuple):
       id: of the document.
       labels: what was said; names of labels are sorted.
       advice: what to look at if one of the labels is not known.
+      text: of the document, where the file shows it.
     """
 
     where: str
     id: str
     labels: Said
     advice: str = ""
+    text: str | None = None
 
 
 def check_label_names(names: Iterable[str]) -> tuple[str, ...]:

@@ -20,7 +20,7 @@ from crabjax.files import (
     read_lines,
     write_text,
 )
-from crabjax.labelling.answers import SKIPPED, Answer, Said
+from crabjax.labelling.answers import RESERVED, SKIPPED, WITHDRAWN, Answer, Said
 from crabjax.labelling.suggestion import Suggestion
 
 LABEL_SEPARATOR = ";"
@@ -103,8 +103,9 @@ def read_answers(path: Path) -> list[Answer]:
     """Reads a file that came back: CSV, JSON lines, or a Label Studio export (JSON).
 
     CSV: columns ``id`` and ``labels``, labels separated by ";". An empty cell is no answer, "-"
-    means that no label applies, "skipped" that the document is not to be asked again. JSON lines:
-    ``{"id": ..., "labels": [...]}``, where null is no answer.
+    means that no label applies, "skipped" that the document is not to be asked again, "withdrawn"
+    that an earlier answer no longer holds. JSON lines: ``{"id": ..., "labels": [...]}``, where
+    null is no answer. A field or column ``text`` is kept, to be compared with the document.
 
     Raises:
       DataError: naming file and line.
@@ -192,11 +193,11 @@ def _task(row: dict[str, Any]) -> dict[str, Any]:
 
 
 def _from_csv(where: str, row: dict[str, str]) -> Answer:
-    cell = row["labels"].strip()
-    if not cell or cell == SKIPPED:
-        return Answer(where, row["id"], cell or None)
+    cell, text = row["labels"].strip(), row.get("text")
+    if not cell or cell in RESERVED:
+        return Answer(where, row["id"], cell or None, text=text)
     if cell == NO_LABEL:
-        return Answer(where, row["id"], [])
+        return Answer(where, row["id"], [], text=text)
     labels = [part.strip() for part in cell.split(LABEL_SEPARATOR) if part.strip()]
     if not labels:
         raise DataError(
@@ -204,7 +205,7 @@ def _from_csv(where: str, row: dict[str, str]) -> Answer:
         )
     several = any("," in label for label in labels)
     advice = f'labels are separated by "{LABEL_SEPARATOR}"' if several else ""
-    return Answer(where, row["id"], sorted(set(labels)), advice)
+    return Answer(where, row["id"], sorted(set(labels)), advice, text)
 
 
 def _from_json(where: str, row: dict[str, Any]) -> Answer:
@@ -213,14 +214,15 @@ def _from_json(where: str, row: dict[str, Any]) -> Answer:
         raise DataError(f'{where}: expected the field "id", a string, found {identity!r}')
     if "labels" not in row:
         raise DataError(f'{where}: expected the field "labels", found {", ".join(row)}')
-    if labels is None or labels == SKIPPED:
-        return Answer(where, str(identity), labels)
+    text = row["text"] if isinstance(row.get("text"), str) else None
+    if labels is None or (isinstance(labels, str) and labels in RESERVED):
+        return Answer(where, str(identity), labels, text=text)
     if not isinstance(labels, list) or not all(isinstance(label, str) for label in labels):
         raise DataError(
-            f'{where}: expected "labels" to be a list of strings, "{SKIPPED}" or null, '
-            f"found {labels!r}"
+            f'{where}: expected "labels" to be a list of strings, "{SKIPPED}", "{WITHDRAWN}" '
+            f"or null, found {labels!r}"
         )
-    return Answer(where, str(identity), sorted(set(labels)))
+    return Answer(where, str(identity), sorted(set(labels)), text=text)
 
 
 def _from_label_studio(path: Path) -> Iterator[Answer]:
@@ -234,13 +236,15 @@ def _from_label_studio(path: Path) -> Iterator[Answer]:
         where = f"{path}: task {number}"
         try:
             identity = task["data"]["document_id"]
+            text = task["data"].get("text")
             said = [_annotation(annotation) for annotation in task.get("annotations", [])]
         except (KeyError, TypeError, AttributeError) as error:
             raise DataError(
                 f'{where}: expected "data" with "document_id" and a list "annotations" of '
                 f"choices, as in Label Studio's JSON export (not JSON-MIN); {error!r}"
             ) from error
-        yield Answer(where, str(identity), _agreed(where, said), _CHOICES_ADVICE)
+        shown = text if isinstance(text, str) else None
+        yield Answer(where, str(identity), _agreed(where, said), _CHOICES_ADVICE, shown)
 
 
 def _annotation(annotation: dict[str, Any]) -> Said:

@@ -6,7 +6,7 @@
 
 import json
 import warnings
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -19,7 +19,7 @@ from crabjax.data.corpus import Corpus, CsvFormat, read_corpus, write_corpus
 from crabjax.files import DataError, check_writable, lock, write_text
 from crabjax.inputs import check_encoder
 from crabjax.labelling.answer_log import ProjectError, append_to_log, read_log
-from crabjax.labelling.answers import SKIPPED, Answer, check_label_names
+from crabjax.labelling.answers import SKIPPED, WITHDRAWN, Answer, Said, check_label_names
 from crabjax.labelling.exchange import (
     LABEL_SEPARATOR,
     MODEL,
@@ -31,7 +31,7 @@ from crabjax.labelling.exchange import (
     read_answers,
 )
 from crabjax.labelling.learner import Learner
-from crabjax.labelling.review import Known, find_problems
+from crabjax.labelling.review import Known, find_problems, same_text
 from crabjax.labelling.saved_learner import SavedLearnerError
 
 PROJECT, CONFIG, TEXTS, LABELS = "project.json", "config.yaml", "texts.jsonl", "labels.jsonl"
@@ -48,7 +48,9 @@ class Added(NamedTuple):
 
     labelled: int
     skipped: int
-    blank: int  # no answer yet
+    withdrawn: int
+    blank: int  # no answer in the file
+    kept: int  # of blank, those with an earlier answer, which holds
     known: int  # the same answer was there already
     replaced: int  # of labelled and skipped, those that had another answer before
 
@@ -142,40 +144,48 @@ class Project:
         for answer in read_log(self.folder / LABELS, self.text_of.keys(), self.label_names):
             text = self.text_of[answer.id]
             answers.pop(text, None)
-            answers[text] = answer
+            if answer.labels != WITHDRAWN:
+                answers[text] = answer
         return answers
 
-    def add(self, answers: Sequence[Answer], replace: bool = False) -> Added:
+    def add(
+        self, answers: Sequence[Answer], replace: bool = False, ignore_texts: bool = False
+    ) -> Added:
         """Keeps answers, all of them or, if anything is wrong with one, none.
 
         Args:
           answers: of a file.
           replace: whether an answer may take the place of a different one given earlier.
+          ignore_texts: whether to go by id alone where a file shows another text.
 
         Raises:
-          ProjectError: listing the rows with unknown ids or labels, repeated ids, and answers
-            that contradict earlier ones.
+          ProjectError: listing the rows with unknown ids or labels, other texts, repeated ids,
+            and answers that contradict earlier ones.
         """
         with lock(self.folder):
             before = self.answers()
             known = Known(self.text_of, before, self.label_names)
-            if problems := find_problems(answers, known, replace):
+            if problems := find_problems(answers, known, replace, ignore_texts):
                 raise ProjectError("\n".join([*problems, "nothing was added"]))
             answered = [answer for answer in answers if answer.labels is not None]
             by_text = {self.text_of[answer.id]: answer for answer in answered}
             new = [
                 answer
                 for text, answer in by_text.items()
-                if text not in before or before[text].labels != answer.labels
+                if _labels(before.get(text)) != answer.labels
             ]
             append_to_log(self.folder / LABELS, new)
+        blank = [answer for answer in answers if answer.labels is None]
         skipped = sum(answer.labels == SKIPPED for answer in new)
+        withdrawn = sum(answer.labels == WITHDRAWN for answer in new)
         return Added(
-            labelled=len(new) - skipped,
+            labelled=len(new) - skipped - withdrawn,
             skipped=skipped,
-            blank=len(answers) - len(answered),
+            withdrawn=withdrawn,
+            blank=len(blank),
+            kept=sum(self.text_of[answer.id] in before for answer in blank),
             known=len(answered) - len(new),
-            replaced=sum(self.text_of[answer.id] in before for answer in new),
+            replaced=sum(self.text_of[answer.id] in before for answer in new) - withdrawn,
         )
 
     def check_output(self, path: Path) -> None:
@@ -198,12 +208,17 @@ class Project:
             raise ProjectError(
                 f"{path}: there is a file of another kind ({error}); choose another name"
             ) from error
-        known = {text: answer.labels for text, answer in self.answers().items()}
-        said = {identity: known.get(text) for identity, text in self.text_of.items()}
-        if any(said.get(one.id) != one.labels for one in answers if one.labels is not None):
+        before = self.answers()
+        if any(self._is_new(one, before) for one in answers if one.labels is not None):
             raise ProjectError(
                 f"{path}: holds answers that were not added yet; add it, or choose another name"
             )
+
+    def _is_new(self, answer: Answer, before: Mapping[str, Answer]) -> bool:
+        text = self.text_of.get(answer.id)
+        if text is None or not same_text(text if answer.text is None else answer.text, text):
+            return True
+        return _labels(before.get(text)) != answer.labels
 
     def learner(self) -> Learner:
         """A learner with all texts and answers so far, not trained yet; see :meth:`restore`."""
@@ -256,6 +271,11 @@ class Project:
         return labels, sources
 
 
+def _labels(answer: Answer | None) -> Said:
+    """What holds of a document: no answer, and one that was withdrawn, are the same."""
+    return WITHDRAWN if answer is None else answer.labels
+
+
 def _check_new(folder: Path) -> None:
     if (folder / PROJECT).exists():
         raise ProjectError(f"{folder}: there is a project already; choose another folder")
@@ -279,7 +299,7 @@ def _csv_format(texts: Path, text_column: str) -> CsvFormat:
 def _read_label_names(path: Path) -> tuple[str, ...]:
     try:
         about = json.loads(path.read_text(encoding="utf-8"))
-        kind, names = about["format"], _check_names(about["labels"])
+        kind, names = about["format"], check_label_names(about["labels"])
     except (OSError, KeyError, TypeError, ValueError) as error:
         raise ProjectError(
             f"{path}: damaged ({error}); put a copy back, or write it again: "
@@ -292,9 +312,9 @@ def _read_label_names(path: Path) -> tuple[str, ...]:
 
 def _check_names(names: Sequence[str]) -> tuple[str, ...]:
     for name in check_label_names(names):
-        if name == NO_LABEL or LABEL_SEPARATOR in name or name != name.strip():
+        if name in (NO_LABEL, WITHDRAWN) or LABEL_SEPARATOR in name or name != name.strip():
             raise ProjectError(
                 f'label {name!r}: expected a name without "{LABEL_SEPARATOR}", other than '
-                f'"{NO_LABEL}", and without spaces at its ends'
+                f'"{NO_LABEL}" and "{WITHDRAWN}", and without spaces at its ends'
             )
     return tuple(names)
