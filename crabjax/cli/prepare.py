@@ -11,6 +11,7 @@ from crabjax.config import SyntheticConfig, from_dict
 from crabjax.data.corpus import CsvFormat, read_corpus, write_corpus
 from crabjax.data.resample import frequent_labels, resample
 from crabjax.data.sources import SOURCES
+from crabjax.data.sources.common import check_new_files
 from crabjax.data.statistics import IMBALANCES, describe
 from crabjax.data.synthetic import make_synthetic
 
@@ -36,6 +37,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 def run_source(options: argparse.Namespace) -> None:
     """Converts the raw files of one of the paper's data sets."""
     source = SOURCES[options.command]
+    check_new_files(options.output, options.force)
     prepared = source.prepare(
         options.raw, options.output, options.train_size, options.test_size, options.seed
     )
@@ -49,12 +51,14 @@ def run_synthetic(options: argparse.Namespace) -> None:
     """Generates the built-in corpus."""
     settings = {one.name: getattr(options, one.name) for one in fields(SyntheticConfig)}
     config = from_dict({"data": {"synthetic": settings}}, "settings").data.synthetic
+    check_new_files(options.output, options.force)
     for corpus in make_synthetic(config):
         _write(corpus, options.output)
 
 
 def run_resample(options: argparse.Namespace) -> None:
     """Reduces a data set to its most frequent labels, a size and a MeanIR."""
+    check_new_files(options.output, options.force)
     train = read_corpus(_split_file(options.input, "train"))
     test = read_corpus(_split_file(options.input, "test"))
     names = frequent_labels(train, options.labels)
@@ -120,6 +124,7 @@ def _add_source(commands, name: str, about) -> None:
     command.add_argument(
         "--output", type=_folder, default=Path("data") / name, help="default: %(default)s"
     )
+    _add_force(command)
     _add_sizes(command, about.train_size, about.test_size)
     command.set_defaults(run=run_source)
 
@@ -132,6 +137,7 @@ def _add_synthetic(commands) -> None:
     command.add_argument(
         "--output", type=_folder, default=Path("data/synthetic"), help="default: %(default)s"
     )
+    _add_force(command)
     defaults = SyntheticConfig()
     for one in fields(SyntheticConfig):
         default = getattr(defaults, one.name)
@@ -155,6 +161,7 @@ def _add_resample(commands) -> None:
         "--input", type=Path, required=True, help="folder with train.jsonl and test.jsonl"
     )
     command.add_argument("--output", type=_folder, required=True, help="folder to write to")
+    _add_force(command)
     command.add_argument(
         "--labels", type=whole_number, default=10, help="labels kept (default: 10)"
     )
@@ -189,6 +196,12 @@ def _add_stats(commands) -> None:
             help=f'CSV only (default: "{one.default}")',
         )
     command.set_defaults(run=run_stats)
+
+
+def _add_force(command: argparse.ArgumentParser) -> None:
+    command.add_argument(
+        "--force", action="store_true", help="write over files that are in the folder already"
+    )
 
 
 def _add_sizes(command: argparse.ArgumentParser, train: int, test: int) -> None:

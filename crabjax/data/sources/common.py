@@ -143,6 +143,17 @@ def draw_split(total: int, sizes: Mapping[str, int], seed: int, source: str) -> 
     return split
 
 
+def check_new_files(folder: Path, force: bool = False) -> None:
+    """Raises DataError, before the work, if it would write over a split in ``folder``."""
+    for split in ("train", "test", "validation"):
+        path = folder / f"{split}.jsonl"
+        if path.exists() and not force:
+            raise DataError(
+                f"{path}: there is a file already; choose another --output, or --force to write "
+                "over it"
+            )
+
+
 def write_splits(
     documents: Iterable[Document], split: np.ndarray, names: Iterable[str], output: Path
 ) -> dict[str, int]:
