@@ -10,7 +10,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from crabjax.files import write_text
-from crabjax.labelling.answers import RESERVED, SKIPPED, Answer, unknown_label
+from crabjax.labelling.answers import RESERVED, SKIPPED, Answer, composed, unknown_label
 
 
 class ProjectError(ValueError):
@@ -70,7 +70,8 @@ def _parse(where: str, line: str, ids: Set[str], label_names: Sequence[str]) -> 
         return Answer(where, identity, labels)
     if not isinstance(labels, list):
         raise ValueError(f'expected "labels" to be a list or "{SKIPPED}", found {labels!r}')
-    for label in labels:
+    names = [composed(label) if isinstance(label, str) else label for label in labels]
+    for label in names:
         if problem := unknown_label(label, label_names):
             raise ValueError(problem)
-    return Answer(where, identity, sorted(set(labels)))
+    return Answer(where, identity, sorted(set(names)))

@@ -20,7 +20,7 @@ from crabjax.files import (
     read_lines,
     write_text,
 )
-from crabjax.labelling.answers import RESERVED, SKIPPED, WITHDRAWN, Answer, Said
+from crabjax.labelling.answers import RESERVED, SKIPPED, WITHDRAWN, Answer, Said, composed
 from crabjax.labelling.suggestion import Suggestion
 
 LABEL_SEPARATOR = ";"
@@ -198,7 +198,7 @@ def _from_csv(where: str, row: dict[str, str]) -> Answer:
         return Answer(where, row["id"], cell or None, text=text)
     if cell == NO_LABEL:
         return Answer(where, row["id"], [], text=text)
-    labels = [part.strip() for part in cell.split(LABEL_SEPARATOR) if part.strip()]
+    labels = [composed(part.strip()) for part in cell.split(LABEL_SEPARATOR) if part.strip()]
     if not labels:
         raise DataError(
             f'{where}: expected labels, "{NO_LABEL}" for none or an empty cell, found {cell!r}'
@@ -222,7 +222,7 @@ def _from_json(where: str, row: dict[str, Any]) -> Answer:
             f'{where}: expected "labels" to be a list of strings, "{SKIPPED}", "{WITHDRAWN}" '
             f"or null, found {labels!r}"
         )
-    return Answer(where, str(identity), sorted(set(labels)), text=text)
+    return Answer(where, str(identity), sorted({*map(composed, labels)}), text=text)
 
 
 def _from_label_studio(path: Path) -> Iterator[Answer]:
@@ -251,7 +251,7 @@ def _annotation(annotation: dict[str, Any]) -> Said:
     if annotation.get("was_cancelled"):
         return SKIPPED
     chosen = [r["value"]["choices"] for r in annotation["result"] if r["type"] == "choices"]
-    return sorted({str(label) for choices in chosen for label in choices})
+    return sorted({composed(str(label)) for choices in chosen for label in choices})
 
 
 def _agreed(where: str, said: Sequence[Said]) -> Said:

@@ -311,10 +311,17 @@ def _read_label_names(path: Path) -> tuple[str, ...]:
 
 
 def _check_names(names: Sequence[str]) -> tuple[str, ...]:
-    for name in check_label_names(names):
+    """The names in their composed form, if files can carry them and people tell them apart."""
+    seen: dict[str, str] = {}
+    names = check_label_names(names)
+    for name in names:
         if name in (NO_LABEL, WITHDRAWN) or LABEL_SEPARATOR in name or name != name.strip():
             raise ProjectError(
                 f'label {name!r}: expected a name without "{LABEL_SEPARATOR}", other than '
                 f'"{NO_LABEL}" and "{WITHDRAWN}", and without spaces at its ends'
             )
-    return tuple(names)
+        if not name.isprintable():
+            raise ProjectError(f"label {name!r}: expected a name without line breaks or controls")
+        if (other := seen.setdefault(name.casefold(), name)) != name:
+            raise ProjectError(f"labels {other!r} and {name!r} differ in capitals only; keep one")
+    return names
