@@ -16,6 +16,9 @@ from filelock import FileLock, Timeout
 from tqdm import tqdm
 
 
+LOCK = ".lock"
+
+
 class DataError(ValueError):
     """Input that cannot be used; the message names the file and, where there is one, the line."""
 
@@ -163,7 +166,7 @@ def lock(folder: Path, *, wait: bool = True) -> Iterator[None]:
     Raises:
       BlockingIOError: if another has the lock and nobody wants to wait.
     """
-    held = FileLock(folder / ".lock", timeout=-1 if wait else 0)
+    held = FileLock(folder / LOCK, timeout=-1 if wait else 0)
     try:
         held.acquire()
     except Timeout:
