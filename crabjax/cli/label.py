@@ -27,8 +27,8 @@ example:
   python scripts/query.py predict --output predictions.csv
 
 In between, fill in the column "labels" of to_label.csv: names separated by ";", "-" where no
-label applies, "skipped" for a document you do not want to see again. An empty cell stays open; with --replace,
-"withdrawn" takes back an earlier answer.
+label applies, "skipped" for a document you do not want to see again. An empty cell stays open.
+`add --replace` takes corrections; "withdrawn" takes an earlier answer back.
 """
 
 
@@ -62,7 +62,14 @@ def run_suggest(options: argparse.Namespace) -> None:
     project.restore(learner)
     suggestion = learner.ask(project.texts, options.count)
     project.keep(learner)
-    write_suggestion(options.output, suggestion, project.ids, project.texts, project.label_names)
+    write_suggestion(
+        options.output,
+        suggestion,
+        project.ids,
+        project.texts,
+        project.label_names,
+        project.style,
+    )
     print(f"{options.output}: {len(suggestion.indices)} documents to label")
     if suggestion.sources[0] == DIVERSE:
         print("few or no labels yet: these documents were chosen to cover all of them")
@@ -105,7 +112,13 @@ def run_predict(options: argparse.Namespace) -> None:
     project.keep(learner)
     labels, sources = project.decide(probabilities)
     write_predictions(
-        options.output, project.ids, labels, sources, probabilities, project.label_names
+        options.output,
+        project.ids,
+        labels,
+        sources,
+        probabilities,
+        project.label_names,
+        project.style,
     )
     print(f"{options.output}: {len(project.ids)} documents, {sources.count('person')} by a person")
 

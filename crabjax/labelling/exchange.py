@@ -14,7 +14,9 @@ from xml.sax.saxutils import quoteattr
 import numpy as np
 
 from crabjax.files import (
+    CsvStyle,
     DataError,
+    csv_style,
     read_csv_rows,
     read_json_lines,
     read_lines,
@@ -24,6 +26,7 @@ from crabjax.labelling.answers import RESERVED, SKIPPED, WITHDRAWN, Answer, Said
 from crabjax.labelling.suggestion import Suggestion
 
 LABEL_SEPARATOR = ";"
+PLAIN = CsvStyle()
 NO_LABEL = "-"  # in a CSV cell: no label applies; an empty cell is no answer
 SUFFIXES = (".csv", ".jsonl", ".json")
 _CONTROL, _OBJECT = "labels", "text"  # names in Label Studio's interface
@@ -48,6 +51,7 @@ def write_suggestion(
     ids: Sequence[str],
     texts: Sequence[str],
     names: Sequence[str],
+    style: CsvStyle = PLAIN,
 ) -> None:
     """Writes the documents to label.
 
@@ -57,6 +61,7 @@ def write_suggestion(
       ids: of the pool.
       texts: the pool.
       names: the K labels.
+      style: of a CSV file.
     """
     rows = []
     for index, score, row, source in zip(*suggestion):
@@ -66,7 +71,7 @@ def write_suggestion(
             row | {"labels": "", "predicted": LABEL_SEPARATOR.join(row["predicted"] or [])}
             for row in rows
         ]
-        write_text(path, _csv_text([_without(row, "probabilities") for row in joined]))
+        write_text(path, _csv_text([_without(row, "probabilities") for row in joined], style))
     elif path.suffix == ".jsonl":
         write_text(path, _json_lines(rows))
     else:
@@ -81,6 +86,7 @@ def write_predictions(
     sources: Sequence[str],
     probabilities: np.ndarray,
     names: Sequence[str],
+    style: CsvStyle = PLAIN,
 ) -> None:
     """Writes labels and probabilities [N, K] of every document, ``.csv`` or ``.jsonl``."""
     rows = []
@@ -96,7 +102,7 @@ def write_predictions(
         | {f"p({name})": value for name, value in row["probabilities"].items()}
         for row in rows
     ]
-    write_text(path, _csv_text(flat))
+    write_text(path, _csv_text(flat, style))
 
 
 def read_answers(path: Path) -> list[Answer]:
@@ -117,7 +123,7 @@ def read_answers(path: Path) -> list[Answer]:
     if path.suffix == ".json":
         return list(_from_label_studio(path))
     if path.suffix == ".csv":
-        rows, read = read_csv_rows(path, csv_delimiter(path, ["id", "labels"])), _from_csv
+        rows, read = read_csv_rows(path, csv_style(path, ["id", "labels"]).delimiter), _from_csv
     else:
         rows, read = read_json_lines(path), _from_json
     answers = []
@@ -131,22 +137,6 @@ def read_answers(path: Path) -> list[Answer]:
     if not answers and path.suffix == ".jsonl":
         raise DataError(f"{path}: no lines in this file")
     return answers
-
-
-def csv_delimiter(path: Path, columns: Sequence[str]) -> str:
-    """What separates the columns of a CSV file: some spreadsheets write ";" or tabs.
-
-    Raises:
-      DataError: if the header lacks one of ``columns``.
-    """
-    first = next(read_lines(path), "")
-    for delimiter in (",", ";", "\t"):
-        header = next(csv.reader([first], delimiter=delimiter), [])
-        if set(columns) <= set(header):
-            return delimiter
-    expected = ", ".join(f'"{name}"' for name in columns)
-    found = repr(first.strip()[:60]) if first.strip() else "an empty line"
-    raise DataError(f"{path}:1: expected a header with {expected}, found {found}")
 
 
 def labelling_interface(names: Sequence[str]) -> str:
@@ -267,10 +257,13 @@ def _json_lines(rows: Sequence[dict[str, Any]]) -> str:
     return "".join(json.dumps(row, ensure_ascii=False) + "\n" for row in rows)
 
 
-def _csv_text(rows: list[dict[str, Any]]) -> str:
-    text = io.StringIO()
+def _csv_text(rows: list[dict[str, Any]], style: CsvStyle) -> str:
+    text = io.StringIO("\ufeff" if style.mark else "")
+    text.seek(0, io.SEEK_END)
     # This line end makes the writer quote texts that hold either of its characters.
-    writer = csv.DictWriter(text, fieldnames=list(rows[0]), lineterminator="\r\n")
+    writer = csv.DictWriter(
+        text, fieldnames=list(rows[0]), delimiter=style.delimiter, lineterminator="\r\n"
+    )
     writer.writeheader()
     writer.writerows(rows)
     return text.getvalue()

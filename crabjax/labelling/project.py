@@ -4,7 +4,6 @@
 (:mod:`crabjax.labelling.answer_log`); ``model`` and ``estimate.json`` can be made again.
 """
 
-import json
 import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -16,17 +15,16 @@ import numpy as np
 
 from crabjax.config import Config, load_stored, to_yaml
 from crabjax.data.corpus import Corpus, CsvFormat, read_corpus, write_corpus
-from crabjax.files import DataError, check_writable, lock, write_text
+from crabjax.files import CsvStyle, DataError, check_writable, csv_style, lock, write_text
 from crabjax.inputs import check_encoder
+from crabjax.labelling.about import INTERFACE, About, check_names, read_about, write_about
 from crabjax.labelling.answer_log import ProjectError, append_to_log, read_log
-from crabjax.labelling.answers import SKIPPED, WITHDRAWN, Answer, Said, check_label_names
+from crabjax.labelling.answers import SKIPPED, WITHDRAWN, Answer, Said
 from crabjax.labelling.exchange import (
-    LABEL_SEPARATOR,
     MODEL,
-    NO_LABEL,
     PERSON,
+    PLAIN,
     PredictionsError,
-    csv_delimiter,
     labelling_interface,
     read_answers,
 )
@@ -35,8 +33,7 @@ from crabjax.labelling.review import Known, find_problems, same_text
 from crabjax.labelling.saved_learner import SavedLearnerError
 
 PROJECT, CONFIG, TEXTS, LABELS = "project.json", "config.yaml", "texts.jsonl", "labels.jsonl"
-KEPT, INTERFACE = "model", "label_studio.xml"
-_FORMAT = 1
+KEPT = "model"
 
 
 class ProjectWarning(UserWarning):
@@ -68,6 +65,7 @@ class Project:
       label_names: the K labels.
       ids: of the documents, in the order of the file they came from.
       texts: the documents.
+      style: of the CSV file they came from, and of those for people.
     """
 
     folder: Path
@@ -75,6 +73,7 @@ class Project:
     label_names: tuple[str, ...]
     ids: list[str]
     texts: list[str]
+    style: CsvStyle = PLAIN
 
     @classmethod
     def create(
@@ -93,11 +92,13 @@ class Project:
           DataError: naming file and line, for documents that cannot be read.
           PretrainedNotFoundError: if the encoder is neither on this machine nor on the hub.
         """
-        names = _check_names(label_names)
+        names = check_names(label_names)
         Learner(config, names)  # a config that cannot be used is an error now
         check_encoder(config)
         _check_new(folder)
-        corpus = read_corpus(texts, csv_format=_csv_format(texts, text_column), labelled=False)
+        style = _style(texts, text_column)
+        csv_format = CsvFormat(text_column, csv_delimiter=style.delimiter)
+        corpus = read_corpus(texts, csv_format=csv_format, labelled=False)
         ids = corpus.ids or [str(number) for number in range(1, len(corpus) + 1)]
         folder.mkdir(parents=True, exist_ok=True)
         with lock(folder):
@@ -108,7 +109,7 @@ class Project:
             write_text(folder / INTERFACE, labelling_interface(names))
             write_text(folder / LABELS, "")
             # Written last: a folder without it is not a project, and can be begun again.
-            write_text(folder / PROJECT, json.dumps({"format": _FORMAT, "labels": list(names)}))
+            write_about(folder / PROJECT, About(names, style))
         return cls.open(folder)
 
     @classmethod
@@ -124,10 +125,10 @@ class Project:
                 f"{folder}: no labelling project here; make one with `init`, or name its folder "
                 "with --project"
             )
-        names = _read_label_names(path)
+        names, style = read_about(path)
         corpus = read_corpus(folder / TEXTS)
         config = load_stored(folder / CONFIG)
-        return cls(folder, config, names, corpus.ids or [], corpus.documents)
+        return cls(folder, config, names, corpus.ids or [], corpus.documents, style)
 
     @cached_property
     def text_of(self) -> dict[str, str]:
@@ -287,41 +288,10 @@ def _check_new(folder: Path) -> None:
         )
 
 
-def _csv_format(texts: Path, text_column: str) -> CsvFormat:
+def _style(texts: Path, text_column: str) -> CsvStyle:
     if texts.suffix != ".csv" or not texts.is_file():
-        return CsvFormat(text_column)
+        return PLAIN
     try:
-        return CsvFormat(text_column, csv_delimiter=csv_delimiter(texts, [text_column]))
+        return csv_style(texts, [text_column])
     except DataError as error:
         raise DataError(f"{error}; --text-column names another column") from error
-
-
-def _read_label_names(path: Path) -> tuple[str, ...]:
-    try:
-        about = json.loads(path.read_text(encoding="utf-8"))
-        kind, names = about["format"], check_label_names(about["labels"])
-    except (OSError, KeyError, TypeError, ValueError) as error:
-        raise ProjectError(
-            f"{path}: damaged ({error}); put a copy back, or write it again: "
-            f'{{"format": {_FORMAT}, "labels": [...]}}, the labels as in {INTERFACE}'
-        ) from error
-    if kind != _FORMAT:
-        raise ProjectError(f"{path}: expected format {_FORMAT}, found {kind!r}")
-    return names
-
-
-def _check_names(names: Sequence[str]) -> tuple[str, ...]:
-    """The names in their composed form, if files can carry them and people tell them apart."""
-    seen: dict[str, str] = {}
-    names = check_label_names(names)
-    for name in names:
-        if name in (NO_LABEL, WITHDRAWN) or LABEL_SEPARATOR in name or name != name.strip():
-            raise ProjectError(
-                f'label {name!r}: expected a name without "{LABEL_SEPARATOR}", other than '
-                f'"{NO_LABEL}" and "{WITHDRAWN}", and without spaces at its ends'
-            )
-        if not name.isprintable():
-            raise ProjectError(f"label {name!r}: expected a name without line breaks or controls")
-        if (other := seen.setdefault(name.casefold(), name)) != name:
-            raise ProjectError(f"labels {other!r} and {name!r} differ in capitals only; keep one")
-    return names

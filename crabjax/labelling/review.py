@@ -41,7 +41,8 @@ def find_problems(
     by_text: dict[str, Answer] = {}  # of those with an answer
     for answer in answers:
         if answer.id not in known.text_of:
-            problems.append(f'{answer.where}: unknown id "{answer.id}"')
+            hint = _zeros(answer, known) if len(problems) < _SHOWN else ""
+            problems.append(f'{answer.where}: unknown id "{answer.id}"{hint}')
         elif (first := by_id.setdefault(answer.id, answer)) is not answer:
             kind = "twice" if first.labels == answer.labels else "twice, with other labels"
             problems.append(f'{answer.where}: id "{answer.id}" {kind}, first at {first.where}')
@@ -51,6 +52,15 @@ def find_problems(
         problems += _unknown_labels(answer, known.label_names)
     more = len(problems) - _SHOWN
     return [*problems[:_SHOWN], *([f"... and {more} more"] if more > 0 else [])]
+
+
+def _zeros(answer: Answer, known: Known) -> str:
+    """What a spreadsheet may have done to an id."""
+    bare = answer.id.lstrip("0")
+    lost = next((one for one in known.text_of if bare and one.lstrip("0") == bare), None)
+    if lost is None:
+        return ""
+    return f'; "{lost}" is known: spreadsheets drop zeros, unless the column is imported as text'
 
 
 def same_text(shown: str, text: str) -> bool:

@@ -148,10 +148,14 @@ def test_two_runs_never_share_a_folder(tmp_path):
 
 
 def test_the_log_keeps_what_went_wrong(tmp_path):
-    with pytest.raises(ZeroDivisionError), RunFolder(tmp_path, config()) as folder:
-        logging.getLogger("crabjax.any").info("before the data were loaded")
-        folder.check_data("abc")
-        _ = 1 / 0
+    def fail():
+        with RunFolder(tmp_path, config()) as folder:
+            logging.getLogger("crabjax.any").info("before the data were loaded")
+            folder.check_data("abc")
+            _ = 1 / 0
+
+    with pytest.raises(ZeroDivisionError):
+        fail()
     assert "before the data were loaded" in (tmp_path / "log.txt").read_text()
     assert "ZeroDivisionError" in (tmp_path / "log.txt").read_text()
 
