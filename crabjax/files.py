@@ -209,6 +209,36 @@ def check_writable(path: Path) -> None:
         raise OSError(error.errno, f"cannot be written: {error.strerror}", str(path)) from error
 
 
+def check_safetensors(path: Path) -> None:
+    """Looks whether a file of arrays is as long as its header says, without reading them.
+
+    Raises:
+      DataError: naming the file, if it was cut short or is something else.
+    """
+    size = path.stat().st_size
+    with open(path, "rb") as file:
+        length = int.from_bytes(file.read(8), "little")
+        content = file.read(length) if length < size else b""
+    try:
+        header = json.loads(content)
+        ends = [one["data_offsets"][1] for name, one in header.items() if name != "__metadata__"]
+    except (ValueError, KeyError, TypeError, AttributeError, IndexError):
+        raise DataError(f"{path}: no safetensors file, or cut short in its header") from None
+    if (expected := 8 + length + max(ends, default=0)) != size:
+        raise DataError(
+            f"{path}: expected {expected} bytes, found {size}: not all of the file; copy or "
+            "download it again"
+        )
+
+
+def check_json(path: Path) -> None:
+    """Raises DataError, naming the file, if it is not JSON."""
+    try:
+        json.loads(path.read_bytes())
+    except ValueError as error:
+        raise DataError(f"{path}: malformed JSON: {error}") from error
+
+
 @contextmanager
 def lock(folder: Path, *, wait: bool = True) -> Iterator[None]:
     """Keeps other processes out of a folder that is being written to.

@@ -1,5 +1,8 @@
 """Files that go out and come back never cost a person their answers."""
 
+import shutil
+from pathlib import Path
+
 import numpy as np
 import pytest
 from sklearn.preprocessing import MultiLabelBinarizer
@@ -219,3 +222,25 @@ def test_both_unicode_forms_of_a_label_are_one(tmp_path, name, content):
     labels = project.folder / "labels.jsonl"
     labels.write_text('{"id": "d0", "labels": ["cafe\u0301"]}\n', encoding="utf-8")
     assert said(project) == {"words": ["caf\u00e9"]}
+
+
+@pytest.mark.parametrize(
+    ("name", "size", "message"),
+    [
+        ("model.safetensors", -10, r"model\.safetensors: expected \d+ bytes, found \d+: not all"),
+        ("model.safetensors", 200, r"model\.safetensors: no safetensors file, or cut short"),
+        ("model.safetensors", 3, r"model\.safetensors: no safetensors file, or cut short"),
+        ("model.safetensors", 0, r"model\.safetensors: no safetensors file, or cut short"),
+        ("config.json", 20, r"config\.json: malformed JSON"),
+    ],
+)
+def test_encoder_files_cut_short_are_noticed_at_init(tmp_path, name, size, message):
+    encoder = tmp_path / "encoder"
+    shutil.copytree(Path(__file__).parents[1] / "fixtures" / "tiny_bert", encoder)
+    content = (encoder / name).read_bytes()
+    (encoder / name).write_bytes(content[:size])
+    (tmp_path / "pool.csv").write_text("text\nx\n")
+    config = from_overrides(["model.name=frozen", f"model.pretrained={encoder}"])
+    with pytest.raises(DataError, match=message):
+        Project.create(tmp_path / "p", tmp_path / "pool.csv", ["a"], config)
+    assert not (tmp_path / "p").exists()
