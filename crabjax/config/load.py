@@ -18,7 +18,8 @@ from crabjax.config.build import ConfigError, build, flat, merge, nest, parse_ov
 from crabjax.config.presets import with_preset
 from crabjax.config.schema import BEFORE_IT_EXISTED, RENAMED, Config
 
-CONFIG_FOLDER = Path(__file__).resolve().parents[2] / "configs"
+# In a clone a link to configs/, in a wheel a folder.
+CONFIG_FOLDER = Path(__file__).resolve().parents[1] / "configs"
 
 
 _NO_EXPERIMENT = ("devices", "output", "preset")
@@ -119,8 +120,9 @@ def find_config(name: str | Path) -> Path:
             return path
     known = sorted(p.relative_to(CONFIG_FOLDER).as_posix() for p in CONFIG_FOLDER.rglob("*.yaml"))
     near = difflib.get_close_matches(str(name), known, n=1)
-    hint = f"did you mean {near[0]}?" if near else f"configs/ holds {', '.join(known)}"
-    raise ConfigError(f"{name}: no such configuration file, here or in configs/; {hint}")
+    shown = [one for one in known if "/" not in one]
+    hint = f"did you mean {near[0]}?" if near else f"crabjax comes with {', '.join(shown)}"
+    raise ConfigError(f"{name}: no such configuration file, here or among crabjax's own; {hint}")
 
 
 def to_dict(config: Any) -> dict[str, Any]:

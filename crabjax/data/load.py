@@ -211,14 +211,14 @@ def _advice(config: DataConfig, path: Path) -> str:
         if name in SOURCES:
             about = SOURCES[name].about
             return (
-                f"Make it with `python scripts/prepare_data.py {name} --raw FOLDER --output "
-                f"{path.parent}`, where FOLDER holds {about.files}, from {about.where}"
+                f"Make it with `crabjax prepare {name} --raw FOLDER --output {path.parent}`, where "
+                f"FOLDER holds {about.files}, from {about.where}"
             )
         ratio = name.removeprefix("rcv1_t10_")
         if ratio != name and ratio.isdigit():
             return (
-                "Make it from RCV1 (`python scripts/prepare_data.py rcv1 --help`) with `python "
-                f"scripts/prepare_data.py resample --input data/rcv1 --labels 10 --mean-ir {ratio} "
+                "Make it from RCV1 (`crabjax prepare rcv1 --help`) with `crabjax prepare "
+                f"resample --input data/rcv1 --labels 10 --mean-ir {ratio} "
                 f"--output {path.parent}`"
             )
-    return "`python scripts/prepare_data.py --help` lists the data sets it can make"
+    return "`crabjax prepare --help` lists the data sets it can make"

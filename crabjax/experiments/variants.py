@@ -5,6 +5,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from crabjax.config import Config, ConfigError
+from crabjax.data.load import find_files
 from crabjax.devices.processes import is_first
 from crabjax.experiments.loop import run
 from crabjax.files import write_text
@@ -35,6 +36,7 @@ def run_experiment(
         for config in variants.values():
             get_strategy(config.strategy.name)  # before any run, not hours later
             get_builder(config.model.name)
+            find_files(config.data)
         if missing := [name for name in only or () if name not in variants]:
             raise ConfigError(f"--only {missing[0]}: {experiment} has {', '.join(variants)}")
     names = [Path(name).stem for name in experiments]

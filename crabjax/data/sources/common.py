@@ -90,7 +90,7 @@ SOURCES: dict[str, Source] = {}
 
 
 def register_source(name: str, about: About) -> Callable[[Function], Function]:
-    """Makes the decorated function the command ``name`` of ``prepare_data.py``.
+    """Makes the decorated function the command ``crabjax prepare name``.
 
     Args:
       name: of the command, and of the data set in ``data.name``.
@@ -141,17 +141,6 @@ def draw_split(total: int, sizes: Mapping[str, int], seed: int, source: str) -> 
     split = np.full(total, -1)
     split[order] = np.repeat(np.arange(len(sizes)), list(sizes.values()))
     return split
-
-
-def check_new_files(folder: Path, force: bool = False) -> None:
-    """Raises DataError, before the work, if it would write over a split in ``folder``."""
-    for split in ("train", "test", "validation"):
-        path = folder / f"{split}.jsonl"
-        if path.exists() and not force:
-            raise DataError(
-                f"{path}: there is a file already; choose another --output, or --force to write "
-                "over it"
-            )
 
 
 def write_splits(
