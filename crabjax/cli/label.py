@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from crabjax.cli.common import add_overrides, command_parser, run_command, whole_number
+from crabjax.files import read_lines
 
 EXAMPLE = """\
   {prog} init --texts pool.csv --labels sports,politics,science
@@ -145,15 +146,20 @@ def run_predict(options: argparse.Namespace) -> None:
 
 
 def read_label_names(options: argparse.Namespace) -> list[str]:
-    """The names of ``--labels``, a line of CSV, or of ``--labels-file``, one a line."""
+    """The names of ``--labels``, a line of CSV, or of ``--labels-file``, one a line.
+
+    Raises:
+      ValueError: if ``--labels`` has several lines, or the file is not text.
+    """
     if options.labels_file is not None:
-        lines = options.labels_file.read_text(encoding="utf-8-sig").splitlines()
-        return [line.strip() for line in lines if line.strip()]
-    return [
-        name.strip()
-        for row in csv.reader(io.StringIO(options.labels, newline=""), skipinitialspace=True)
-        for name in row
-    ]
+        return [line.strip() for line in read_lines(options.labels_file) if line.strip()]
+    given = io.StringIO(options.labels, newline="")
+    rows = list(csv.reader(given, skipinitialspace=True))
+    if len(rows) > 1:
+        raise ValueError(
+            f"--labels: expected one line, found {len(rows)}; --labels-file takes a name a line"
+        )
+    return [name.strip() for row in rows for name in row]
 
 
 def _open(options: argparse.Namespace) -> Any:
