@@ -25,7 +25,7 @@ ROOMS = {
     "devices": "checks config",
     "data": "cache checks config files",
     "models": "checks config devices",
-    "inputs": "cache config data models",
+    "inputs": "cache config data files models",
     "ensemble": "checks config devices models",
     "pool": "config devices scoring",
     "strategies": "checks config keys pool scoring",

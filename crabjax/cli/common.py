@@ -5,6 +5,8 @@ import sys
 import warnings
 from collections.abc import Callable
 
+from crabjax.cli.interrupt import STATUS, interruptible
+
 # The extra that brings a package which is not always installed.
 EXTRAS = {"torch": "torch", "pyarrow": "parquet"}
 
@@ -30,18 +32,21 @@ def run_command(work: Callable[[], None], when_stopped: str) -> int:
       when_stopped: what to say of the state of things after Ctrl-C.
     """
     warnings.showwarning = lambda message, *_, **__: print(f"warning: {message}", file=sys.stderr)
-    try:
-        work()
-    except KeyboardInterrupt:
-        print(f"\nstopped; {when_stopped}", file=sys.stderr)
-        return 130
-    except BrokenPipeError:
-        # Whoever read the output (`| head`) has gone; nobody is left to tell.
-        sys.stdout = None
-        return 1
-    except (ValueError, RuntimeError, OSError, ImportError) as error:
-        print(f"error: {_in_words(error)}", file=sys.stderr)
-        return 1
+    stopped = lambda: print(f"\nstopped; {when_stopped}", file=sys.stderr, flush=True)
+    with interruptible(stopped) as heard:
+        try:
+            work()
+        except BrokenPipeError:
+            # Whoever read the output (`| head`) has gone; nobody is left to tell.
+            sys.stdout = None
+            return 1
+        except (KeyboardInterrupt, ValueError, RuntimeError, OSError, ImportError) as error:
+            # A library that is interrupted half-way, as while it is imported, may fail otherwise.
+            if isinstance(error, KeyboardInterrupt) or heard.is_set():
+                stopped()
+                return STATUS
+            print(f"error: {_in_words(error)}", file=sys.stderr)
+            return 1
     return 0
 
 

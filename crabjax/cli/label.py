@@ -2,13 +2,14 @@
 
 import argparse
 import csv
+import io
 import logging
-import unicodedata
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
 from crabjax.cli.common import add_overrides, command_parser, run_command, whole_number
+from crabjax.files import read_lines
 
 EXAMPLE = """\
   {prog} init --texts pool.csv --labels sports,politics,science
@@ -19,6 +20,7 @@ EXAMPLE = """\
 
 In between, fill in the column "labels" of to_label.csv: names separated by ";", "-" where no
 label applies, "skipped" for a document you do not want to see again. An empty cell stays open.
+`add --replace` takes corrections; "withdrawn" takes an earlier answer back.
 """
 INIT_EXAMPLE = """\
   crabjax prepare synthetic --output data/play --documents 500 --length 20 --roots 3 \\
@@ -77,7 +79,14 @@ def run_suggest(options: argparse.Namespace) -> None:
     project.restore(learner)
     suggestion = learner.ask(project.texts, options.count)
     project.keep(learner)
-    write_suggestion(options.output, suggestion, project.ids, project.texts, project.label_names)
+    write_suggestion(
+        options.output,
+        suggestion,
+        project.ids,
+        project.texts,
+        project.label_names,
+        project.style,
+    )
     print(f"{options.output}: {len(suggestion.indices)} documents to label")
     if suggestion.sources[0] == DIVERSE:
         print("few or no labels yet: these documents were chosen to cover all of them")
@@ -91,10 +100,12 @@ def run_add(options: argparse.Namespace) -> None:
     """Keeps the answers of a file, or nothing of it where it has a mistake."""
     from crabjax.labelling.exchange import read_answers
 
-    added = _open(options).add(read_answers(options.file), options.replace)
+    added = _open(options).add(read_answers(options.file), options.replace, options.ignore_texts)
     print(f"added {added.labelled} labelled and {added.skipped} skipped documents")
     notes = {
-        "without an answer": added.blank,
+        "withdrawn": added.withdrawn,
+        "without an answer": added.blank - added.kept,
+        'empty here, their earlier answers hold ("withdrawn" takes one back)': added.kept,
         "known already": added.known,
         "in place of earlier answers": added.replaced,
     }
@@ -123,7 +134,13 @@ def run_predict(options: argparse.Namespace) -> None:
     project.keep(learner)
     labels, sources = project.decide(probabilities)
     write_predictions(
-        options.output, project.ids, labels, sources, probabilities, project.label_names
+        options.output,
+        project.ids,
+        labels,
+        sources,
+        probabilities,
+        project.label_names,
+        project.style,
     )
     print(f"{options.output}: {len(project.ids)} documents, {sources.count('person')} by a person")
 
@@ -132,23 +149,17 @@ def read_label_names(options: argparse.Namespace) -> list[str]:
     """The names of ``--labels``, a line of CSV, or of ``--labels-file``, one a line.
 
     Raises:
-      ValueError: for names that differ in capitals only, or that hold a line break.
+      ValueError: if ``--labels`` has several lines, or the file is not text.
     """
     if options.labels_file is not None:
-        given = options.labels_file.read_text(encoding="utf-8-sig").splitlines()
-    else:
-        given = [
-            name for row in csv.reader([options.labels], skipinitialspace=True) for name in row
-        ]
-    names = [unicodedata.normalize("NFC", name).strip() for name in given]
-    names = [name for name in names if name] if options.labels_file is not None else names
-    seen: dict[str, str] = {}
-    for name in names:
-        if "\n" in name or "\r" in name:
-            raise ValueError(f"label {name!r}: expected a name without a line break")
-        if (other := seen.setdefault(name.casefold(), name)) != name:
-            raise ValueError(f"labels {other!r} and {name!r} differ in capitals only; keep one")
-    return names
+        return [line.strip() for line in read_lines(options.labels_file) if line.strip()]
+    given = io.StringIO(options.labels, newline="")
+    rows = list(csv.reader(given, skipinitialspace=True))
+    if len(rows) > 1:
+        raise ValueError(
+            f"--labels: expected one line, found {len(rows)}; --labels-file takes a name a line"
+        )
+    return [name.strip() for row in rows for name in row]
 
 
 def _open(options: argparse.Namespace) -> Any:
@@ -171,6 +182,9 @@ def _parser(prog: str | None) -> argparse.ArgumentParser:
     add = _command(commands, "add", "keep the labels of a file, or nothing of it", run_add)
     add.add_argument("file", type=Path, help=".csv, .jsonl, or a Label Studio export .json")
     add.add_argument("--replace", action="store_true", help="let new answers replace earlier ones")
+    add.add_argument(
+        "--ignore-texts", action="store_true", help="go by id where the file shows another text"
+    )
     _command(commands, "status", "counts, estimated F1, its curve, whether to go on", run_status)
     predict = _command(commands, "predict", "write labels of all documents", run_predict)
     predict.add_argument("--output", type=Path, required=True, help=".csv or .jsonl")

@@ -1,6 +1,7 @@
 """Records: one flat JSON object per seed and round, and what is computed from many of them."""
 
 import json
+import math
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
@@ -12,7 +13,15 @@ from crabjax.files import write_text
 Record = dict[str, Any]
 
 MEASURES = ("micro_f1", "macro_f1", "mean_average_precision")
-_KEYS = ("seed", "round", "labelled", "strategy", "model", "data", "selected", "seconds", *MEASURES)
+_NUMBER, _MAYBE = (int, float), (int, float, type(None))
+_KINDS: dict[str, type | tuple[type, ...]] = {
+    **dict.fromkeys(("seed", "round", "labelled"), int),
+    **dict.fromkeys(("strategy", "model", "data"), str),
+    **dict.fromkeys(("selected", "failed_epochs"), list),
+    **dict.fromkeys(("seconds", "members"), dict),
+    **dict.fromkeys(MEASURES, _NUMBER),
+    **dict.fromkeys(("mean_ir_selected", "hard_left", "negative_left"), _MAYBE),
+}
 
 
 class RecordsError(ValueError):
@@ -33,22 +42,43 @@ def read_records(path: Path) -> list[Record]:
     if not path.is_file():
         raise RecordsError(f"{path}: no such file; a run writes it after its first round")
     records = []
-    for number, line in enumerate(path.read_text(encoding="utf-8").splitlines(), start=1):
+    for number, line in enumerate(path.read_bytes().splitlines(), start=1):
         try:
             record = json.loads(line)
-        except json.JSONDecodeError as error:
+        except ValueError as error:
             raise RecordsError(
-                f"{path}:{number}: not a whole JSON object ({error.msg}); "
+                f"{path}:{number}: not a whole JSON object ({error}); "
                 "starting the run again mends the file"
             ) from error
-        if not isinstance(record, dict):
-            raise RecordsError(f"{path}:{number}: expected a record, found {line[:40]!r}")
-        if missing := [key for key in _KEYS if key not in record]:
-            raise RecordsError(f"{path}:{number}: expected a record with {', '.join(missing)}")
+        if problem := _problem(record):
+            raise RecordsError(f"{path}:{number}: {problem}")
         records.append(record)
     if not records:
         raise RecordsError(f"{path}: no record in it")
     return records
+
+
+def _problem(record: Any) -> str | None:
+    """What keeps a JSON value from being a record of a run; None if it is one."""
+    if not isinstance(record, dict):
+        return f"expected a record, found {str(record)[:40]!r}"
+    if missing := [key for key in _KINDS if key not in record]:
+        return f"expected a record with {', '.join(missing)}"
+    for key, kind in _KINDS.items():
+        value = record[key]
+        if not isinstance(value, kind) or isinstance(value, bool):
+            return f'"{key}" of a record cannot be {str(value)[:40]!r}'
+        if isinstance(value, float) and not math.isfinite(value):
+            return f'"{key}" is {value}: not a result that can be compared'
+    if not _numbers(record["members"].get("micro_f1")) or not _numbers(record["failed_epochs"]):
+        return '"members" or "failed_epochs" of a record without a number a member'
+    if record["selected"] and not _numbers([record["seconds"].get("query")]):
+        return '"seconds" of a record without "query"'
+    return None
+
+
+def _numbers(values: Any) -> bool:
+    return isinstance(values, list) and bool(values) and all(isinstance(v, _NUMBER) for v in values)
 
 
 def curves(records: Sequence[Record], measure: str) -> tuple[np.ndarray, np.ndarray]:

@@ -1,5 +1,8 @@
 """Files that go out and come back never cost a person their answers."""
 
+import shutil
+from pathlib import Path
+
 import numpy as np
 import pytest
 from sklearn.preprocessing import MultiLabelBinarizer
@@ -178,3 +181,66 @@ def test_an_encoder_of_a_kind_not_known_is_an_error_at_once(tmp_path):
     config = from_overrides(["model.name=frozen", f"model.pretrained={tmp_path / 'encoder'}"])
     with pytest.raises(PretrainedError, match="model_type: expected"):
         Project.create(tmp_path / "p", tmp_path / "pool.csv", ["a"], config)
+
+
+@pytest.mark.parametrize(
+    ("names", "message"),
+    [
+        (["sport", "Sport"], "labels 'sport' and 'Sport' differ in capitals only"),
+        (["news\nworld"], "expected a name without line breaks"),
+        (["tab\tbed"], "expected a name without line breaks"),
+        (["caf\u00e9", "cafe\u0301"], "expected distinct labels"),
+    ],
+)
+def test_names_that_people_could_not_tell_apart_are_refused(tmp_path, names, message):
+    (tmp_path / "pool.csv").write_text("text\nx\n")
+    with pytest.raises(ValueError, match=message):
+        Project.create(tmp_path / "p", tmp_path / "pool.csv", names, from_overrides([]))
+    assert not (tmp_path / "p").exists()
+
+
+@pytest.mark.parametrize(
+    ("name", "content"),
+    [
+        ("in.csv", "id,labels\nd0,cafe\u0301\n"),
+        ("in.jsonl", '{"id": "d0", "labels": ["cafe\u0301"]}\n'),
+        (
+            "in.json",
+            '[{"data": {"document_id": "d0"}, "annotations": [{"result": [{"type": "choices", '
+            '"value": {"choices": ["cafe\u0301"]}}]}]}]',
+        ),
+    ],
+)
+def test_both_unicode_forms_of_a_label_are_one(tmp_path, name, content):
+    (tmp_path / "pool.csv").write_text("id,text\nd0,words\n")
+    project = Project.create(
+        tmp_path / "p", tmp_path / "pool.csv", ["caf\u00e9"], from_overrides([])
+    )
+    (tmp_path / name).write_text(content, encoding="utf-8")
+    project.add(read_answers(tmp_path / name))
+    assert said(project) == {"words": ["caf\u00e9"]}
+    labels = project.folder / "labels.jsonl"
+    labels.write_text('{"id": "d0", "labels": ["cafe\u0301"]}\n', encoding="utf-8")
+    assert said(project) == {"words": ["caf\u00e9"]}
+
+
+@pytest.mark.parametrize(
+    ("name", "size", "message"),
+    [
+        ("model.safetensors", -10, r"model\.safetensors: expected \d+ bytes, found \d+: not all"),
+        ("model.safetensors", 200, r"model\.safetensors: no safetensors file, or cut short"),
+        ("model.safetensors", 3, r"model\.safetensors: no safetensors file, or cut short"),
+        ("model.safetensors", 0, r"model\.safetensors: no safetensors file, or cut short"),
+        ("config.json", 20, r"config\.json: malformed JSON"),
+    ],
+)
+def test_encoder_files_cut_short_are_noticed_at_init(tmp_path, name, size, message):
+    encoder = tmp_path / "encoder"
+    shutil.copytree(Path(__file__).parents[1] / "fixtures" / "tiny_bert", encoder)
+    content = (encoder / name).read_bytes()
+    (encoder / name).write_bytes(content[:size])
+    (tmp_path / "pool.csv").write_text("text\nx\n")
+    config = from_overrides(["model.name=frozen", f"model.pretrained={encoder}"])
+    with pytest.raises(DataError, match=message):
+        Project.create(tmp_path / "p", tmp_path / "pool.csv", ["a"], config)
+    assert not (tmp_path / "p").exists()
