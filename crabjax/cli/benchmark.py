@@ -7,7 +7,6 @@ from collections.abc import Sequence
 from types import ModuleType
 
 from crabjax.benchmarks import ALL, SUBCOMMANDS, common, compare
-from crabjax.benchmarks.compile import absent_device, check
 from crabjax.benchmarks.sizes import PRESETS
 from crabjax.cli.common import run_command
 
@@ -34,7 +33,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 def _time(arguments: argparse.Namespace) -> None:
     absent = arguments.benchmark == "compile"
-    device = absent_device(arguments) if absent else common.device_description()
+    device = _module("compile").absent_device(arguments) if absent else common.device_description()
     print(f"{device['platform']}: {device['kind']}, {device['count']} device(s)")
     names = ALL if arguments.benchmark == "all" else (arguments.benchmark,)
     results = {}
@@ -50,7 +49,7 @@ def _time(arguments: argparse.Namespace) -> None:
     if arguments.json:
         common.write_json(arguments.json, results, device)
     if absent:
-        check(results["compile"].rows)
+        _module("compile").check(results["compile"].rows)
 
 
 def _parse(argv: Sequence[str] | None) -> argparse.Namespace:
