@@ -30,6 +30,7 @@ from crabjax.benchmarks.programs import (
     steps_of,
 )
 from crabjax.config import Config, load_config
+from crabjax.devices.batches import LARGEST_BATCH
 from crabjax.devices.chips import CHIPS, Chip, find_chip
 from crabjax.devices.compile_for import Report, chip_devices, compile_for
 
@@ -204,7 +205,7 @@ def _smaller(config: Config, sizes: Sizes, row: Row) -> Iterator[tuple[str, Conf
     """What could be tried, in this order; what a program needs is about proportional to both."""
     share = 0.95 * row["GB of chip"] / row["GB"]
     if row["program"] == "predict":
-        batch = config.devices.predict_batch or 256
+        batch = config.devices.predict_batch or LARGEST_BATCH
         for size in sorted({max(int(share * batch / cut), 1) for cut in (1, 2, 8)}, reverse=True):
             devices = dataclasses.replace(config.devices, predict_batch=size)
             changed = dataclasses.replace(config, devices=devices)

@@ -16,6 +16,7 @@ import jax.numpy as jnp
 
 from crabjax.benchmarks.roofline import forward_work
 from crabjax.config import Config, ConfigError
+from crabjax.devices.batches import LARGEST_BATCH
 from crabjax.ensemble.optimizer import Trained, all_params, learn, start_training
 from crabjax.ensemble.predict import ensemble_logits
 from crabjax.ensemble.train import Recipe, _loss
@@ -89,8 +90,13 @@ def sizes_of(config: Config, **given: int | None) -> Sizes:
     pretrained encoder those of one.
 
     Raises:
-      ConfigError: naming what must be given for data that are not the paper's.
+      ConfigError: for a classifier that is not compiled here, a size below 1, or data that are not
+        the paper's, naming what must be given.
     """
+    if config.model.name not in ("text_cnn", "text_rnn", "distilbert"):
+        raise ConfigError(
+            f"model.name: expected text_cnn, text_rnn or distilbert, found {config.model.name!r}"
+        )
     data, synthetic = config.data, config.data.synthetic
     known: tuple[int | None, ...] = (None, None, None)
     if data.train is None:
@@ -101,6 +107,9 @@ def sizes_of(config: Config, **given: int | None) -> Sizes:
     members = config.devices.members_at_once or seeds * config.ensemble.members
     found = dict(zip(("documents", "words", "labels"), known), members=members, layers=None)
     found |= {name: size for name, size in given.items() if size is not None}
+    for name, size in found.items():
+        if size is not None and size < 1:
+            raise ConfigError(f"--{name}: expected a number above 0, found {size}")
     missing = [f"--{name}" for name in ("documents", "words", "labels") if found[name] is None]
     if missing:
         raise ConfigError(
@@ -108,6 +117,17 @@ def sizes_of(config: Config, **given: int | None) -> Sizes:
             f"say {', '.join(missing)}"
         )
     return Sizes(**found)  # type: ignore[arg-type]
+
+
+def recipe_of(config: Config, sizes: Sizes) -> Recipe:
+    """What is trained, and how."""
+    batch = config.devices.predict_batch or LARGEST_BATCH
+    return Recipe(model_of(config, sizes), config.ensemble, batch)
+
+
+def labelled_at_most(config: Config) -> int:
+    """Labelled documents of the last round."""
+    return config.loop.initial_size + config.loop.rounds * config.loop.query_size
 
 
 def model_of(config: Config, sizes: Sizes) -> Model:
@@ -131,7 +151,7 @@ def encoder_of(config: Config, sizes: Sizes) -> Architecture:
 
 def programs(config: Config, sizes: Sizes) -> dict[str, Program]:
     """By name: a training step, a validation batch, prediction of a batch, scores of a chunk."""
-    recipe = Recipe(model_of(config, sizes), config.ensemble, config.devices.predict_batch or 256)
+    recipe = recipe_of(config, sizes)
     made = (
         _step(config, sizes, recipe),
         _validation(config, sizes, recipe),
@@ -170,7 +190,7 @@ def _validation(config: Config, sizes: Sizes, recipe: Recipe) -> Program:
 
 
 def _predict(config: Config, sizes: Sizes, recipe: Recipe) -> Program:
-    batch = config.devices.predict_batch or 256
+    batch = recipe.validation_batch
     documents = _shape(jnp.int32, batch, config.data.max_tokens)
     arguments = recipe.model, _params(sizes, recipe.model), documents
     flops, axes = forward_flops(config, sizes, batch), axes_of(config, sizes, batch)
@@ -220,10 +240,9 @@ def validation_batch_size(config: Config, recipe: Recipe) -> int:
 
 def steps_of(config: Config, sizes: Sizes) -> tuple[int, int, int]:
     """How a fit adds up: its most epochs, and the most steps and validation batches in each."""
-    loop, recipe = config.loop, Recipe(model_of(config, sizes), config.ensemble, 256)
-    labelled = loop.initial_size + loop.rounds * loop.query_size
-    steps = -(-labelled // config.ensemble.batch_size)
-    batches = -(-config.data.validation_size // validation_batch_size(config, recipe))
+    steps = -(-labelled_at_most(config) // config.ensemble.batch_size)
+    batch = validation_batch_size(config, recipe_of(config, sizes))
+    batches = -(-config.data.validation_size // batch)
     return config.ensemble.epochs, steps, batches
 
 
@@ -267,12 +286,10 @@ def _training(config: Config, sizes: Sizes, model: Model) -> tuple[Trained, Word
     params = _params(sizes, model)
     words = None
     if model.table is not None:
-        loop = config.loop
-        labelled = loop.initial_size + loop.rounds * loop.query_size
         words = jax.eval_shape(
             functools.partial(order_words, vocabulary=params[model.table].shape[1]),
             _shape(jnp.int32, sizes.documents, config.data.max_tokens),
-            _shape(jnp.int32, sizes.members, labelled),
+            _shape(jnp.int32, sizes.members, labelled_at_most(config)),
             _shape(jnp.int32, sizes.members),
         )
     start = functools.partial(start_training, model, config.ensemble)

@@ -39,13 +39,12 @@ def main(argv: Sequence[str] | None = None, prog: str | None = None) -> int:
 
 def _time(arguments: argparse.Namespace) -> None:
     from crabjax.benchmarks import common
-    from crabjax.benchmarks.compile import absent_device, check
     from crabjax.files import check_writable
 
     if arguments.json:  # before the work, not after it
         check_writable(arguments.json)
     absent = arguments.benchmark == "compile"
-    device = absent_device(arguments) if absent else common.device_description()
+    device = _module("compile").absent_device(arguments) if absent else common.device_description()
     print(f"{device['platform']}: {device['kind']}, {device['count']} device(s)")
     names = ALL if arguments.benchmark == "all" else (arguments.benchmark,)
     results = {}
@@ -61,7 +60,7 @@ def _time(arguments: argparse.Namespace) -> None:
     if arguments.json:
         common.write_json(arguments.json, results, device)
     if absent:
-        check(results["compile"].rows)
+        _module("compile").check(results["compile"].rows)
 
 
 def _parse(words: Sequence[str], prog: str | None = None) -> argparse.Namespace:

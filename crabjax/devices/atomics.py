@@ -1,14 +1,16 @@
 """A workaround for slow scatters on GPUs, set before JAX starts its backends.
 
-From jaxlib 0.10.2 on, a float32 scatter-add on GPUs before Hopper is a loop of compare-and-swap
-instead of an atomic addition: up to hundreds of times slower where indices collide
-(openxla/xla#46225, jax-ml/jax#38806). An option of LLVM's brings the addition back. It flushes
-subnormal sums to zero, as every version before did. ``CRABJAX_ATOMICS=off`` leaves it out.
+From jaxlib 0.10.2 on, a float32 scatter-add on GPUs is a loop of compare-and-swap instead of an
+atomic addition, unless it is large and the GPU a Hopper, which adds four at a time: up to hundreds
+of times slower where indices collide (openxla/xla#46225, jax-ml/jax#38806). An option of LLVM's
+brings the addition back. It flushes subnormal sums to zero, as every version before did.
+``CRABJAX_ATOMICS=off`` leaves it out.
 """
 
 import importlib.metadata
 import importlib.util
 import os
+import sys
 import warnings
 
 SWITCH = "CRABJAX_ATOMICS"
@@ -34,7 +36,7 @@ def use_native_atomics() -> None:
         return
     if _too_late():
         warnings.warn(
-            "JAX was used before crabjax was imported: scatters may be slow on GPUs before Hopper "
+            "JAX was used before crabjax was imported: scatters may be slow on GPUs "
             f"(openxla/xla#46225); import crabjax first, or set XLA_FLAGS={FLAG}",
             stacklevel=3,
         )
@@ -43,6 +45,8 @@ def use_native_atomics() -> None:
 
 
 def _too_late() -> bool:
+    if "jax" not in sys.modules:
+        return False
     from jax._src import xla_bridge  # no public name for it; only versions in AFFECTED come here
 
     return xla_bridge.backends_are_initialized()

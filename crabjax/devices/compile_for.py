@@ -124,8 +124,8 @@ def compile_for(
 def chip_devices(chip: str) -> list[Any]:
     """Devices to compile for: one GPU, or the four of a 2x2 slice of TPUs.
 
-    Must come before anything of JAX that looks for devices, or take those it found: a machine
-    that has none would be searched for them.
+    With these plug-ins installed and none of their devices at hand, ``jax_platforms`` should be
+    "cpu": JAX would search the machine for them.
 
     Raises:
       UnknownChipError: listing the known ones.
@@ -155,7 +155,7 @@ def _placed(device: SingleDeviceSharding, leaf: Any) -> Any:
 
 
 def _options(chip: Chip, folder: str) -> dict[str, Any]:
-    # Tests compile for CPU without optimisations; what a chip gets is always optimised.
+    # The machine code of a GPU is nowhere but in what the compiler leaves behind.
     return {"xla_dump_to": folder} if chip.platform == "cuda" else {}
 
 
