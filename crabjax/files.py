@@ -166,7 +166,7 @@ def atomic_write(path: Path) -> Iterator[IO[bytes]]:
     A reader, a crash or another writer sees the old file or the new one, whole.
 
     Raises:
-      OSError: naming ``path``; the old file is intact.
+      OSError: naming ``path``; an old file is intact.
     """
     path.parent.mkdir(parents=True, exist_ok=True)
     # A name of its own: two writers at once must not write into one file.
@@ -181,7 +181,8 @@ def atomic_write(path: Path) -> Iterator[IO[bytes]]:
     except BaseException as error:
         os.unlink(name)
         if isinstance(error, OSError) and error.filename in (None, name):  # as of a full disk
-            reason = f"{error.strerror}; the old file is intact"
+            kept = "the old file is intact" if path.exists() else "no file was written"
+            reason = f"{error.strerror}; {kept}"
             raise OSError(error.errno, reason, str(path)) from error
         raise
     _flush_folder(path.parent)
