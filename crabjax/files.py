@@ -17,6 +17,9 @@ from filelock import FileLock, Timeout
 from tqdm import tqdm
 
 LOCK = ".lock"
+PRIVATE = 0o700  # of folders that hold people's texts
+_UMASK = os.umask(0o077)  # it can only be read by setting it
+os.umask(_UMASK)
 _MARK = b"\xef\xbb\xbf"  # the byte-order mark in UTF-8
 
 
@@ -176,7 +179,7 @@ def atomic_write(path: Path) -> Iterator[IO[bytes]]:
             yield file
             file.flush()
             os.fsync(file.fileno())
-        os.chmod(name, 0o644)  # mkstemp's files are private; what we write is ordinary output
+        os.chmod(name, 0o666 & ~_UMASK)  # mkstemp's files are private; this is ordinary output
         os.replace(name, path)
     except BaseException as error:
         os.unlink(name)

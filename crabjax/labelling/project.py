@@ -15,7 +15,15 @@ import numpy as np
 
 from crabjax.config import Config, load_stored, to_yaml
 from crabjax.data.corpus import Corpus, CsvFormat, read_corpus, write_corpus
-from crabjax.files import CsvStyle, DataError, check_writable, csv_style, lock, write_text
+from crabjax.files import (
+    PRIVATE,
+    CsvStyle,
+    DataError,
+    check_writable,
+    csv_style,
+    lock,
+    write_text,
+)
 from crabjax.inputs import check_encoder
 from crabjax.labelling.about import INTERFACE, About, check_names, read_about, write_about
 from crabjax.labelling.answer_log import ProjectError, append_to_log, read_log
@@ -103,7 +111,7 @@ class Project:
         corpus = read_corpus(texts, csv_format=csv_format, labelled=False)
         _say_equal_texts(texts, corpus.documents)
         ids = corpus.ids or [str(number) for number in range(1, len(corpus) + 1)]
-        folder.mkdir(parents=True, exist_ok=True)
+        folder.mkdir(PRIVATE, parents=True, exist_ok=True)
         with lock(folder):
             _check_new(folder)
             bare = Corpus(list(corpus.texts()), [()] * len(corpus), False, "texts", ids)
