@@ -17,6 +17,9 @@ from filelock import FileLock, Timeout
 from tqdm import tqdm
 
 LOCK = ".lock"
+PRIVATE = 0o700  # of folders that hold people's texts
+_UMASK = os.umask(0o077)  # it can only be read by setting it
+os.umask(_UMASK)
 _MARK = b"\xef\xbb\xbf"  # the byte-order mark in UTF-8
 
 
@@ -166,7 +169,7 @@ def atomic_write(path: Path) -> Iterator[IO[bytes]]:
     A reader, a crash or another writer sees the old file or the new one, whole.
 
     Raises:
-      OSError: naming ``path``; the old file is intact.
+      OSError: naming ``path``; an old file is intact.
     """
     path.parent.mkdir(parents=True, exist_ok=True)
     # A name of its own: two writers at once must not write into one file.
@@ -176,12 +179,13 @@ def atomic_write(path: Path) -> Iterator[IO[bytes]]:
             yield file
             file.flush()
             os.fsync(file.fileno())
-        os.chmod(name, 0o644)  # mkstemp's files are private; what we write is ordinary output
+        os.chmod(name, 0o666 & ~_UMASK)  # mkstemp's files are private; this is ordinary output
         os.replace(name, path)
     except BaseException as error:
         os.unlink(name)
         if isinstance(error, OSError) and error.filename in (None, name):  # as of a full disk
-            reason = f"{error.strerror}; the old file is intact"
+            kept = "the old file is intact" if path.exists() else "no file was written"
+            reason = f"{error.strerror}; {kept}"
             raise OSError(error.errno, reason, str(path)) from error
         raise
     _flush_folder(path.parent)

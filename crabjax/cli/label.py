@@ -4,6 +4,7 @@ import argparse
 import csv
 import io
 import logging
+import warnings
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
@@ -87,7 +88,9 @@ def run_suggest(options: argparse.Namespace) -> None:
         project.label_names,
         project.style,
     )
-    print(f"{options.output}: {len(suggestion.indices)} documents to label")
+    given = len(suggestion.indices)
+    fewer = f", all that are left of the {options.count} asked for" if given < options.count else ""
+    print(f"{options.output}: {given} documents to label{fewer}")
     if suggestion.sources[0] == DIVERSE:
         print("few or no labels yet: these documents were chosen to cover all of them")
     if options.output.suffix == ".json":
@@ -143,6 +146,24 @@ def run_predict(options: argparse.Namespace) -> None:
         project.style,
     )
     print(f"{options.output}: {len(project.ids)} documents, {sources.count('person')} by a person")
+    _say_doubts(project)
+
+
+def _say_doubts(project) -> None:
+    """Warns of predictions that rest on next to nothing."""
+    from crabjax.labelling.learner import FEWEST_LABELLED
+
+    said = [one.labels for one in project.answers().values() if isinstance(one.labels, list)]
+    given = {label for labels in said for label in labels}
+    if len(said) < FEWEST_LABELLED:
+        warnings.warn(
+            f"these predictions were learnt from {len(said)} labelled documents; below "
+            f"{FEWEST_LABELLED} they are little better than guesses",
+            stacklevel=2,
+        )
+    if never := [name for name in project.label_names if name not in given]:
+        names = f"{', '.join(never[:5])}{', ...' if len(never) > 5 else ''}"
+        warnings.warn(f"never given so far, so never predicted well: {names}", stacklevel=2)
 
 
 def read_label_names(options: argparse.Namespace) -> list[str]:

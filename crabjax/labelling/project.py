@@ -15,7 +15,15 @@ import numpy as np
 
 from crabjax.config import Config, load_stored, to_yaml
 from crabjax.data.corpus import Corpus, CsvFormat, read_corpus, write_corpus
-from crabjax.files import CsvStyle, DataError, check_writable, csv_style, lock, write_text
+from crabjax.files import (
+    PRIVATE,
+    CsvStyle,
+    DataError,
+    check_writable,
+    csv_style,
+    lock,
+    write_text,
+)
 from crabjax.inputs import check_encoder
 from crabjax.labelling.about import INTERFACE, About, check_names, read_about, write_about
 from crabjax.labelling.answer_log import ProjectError, append_to_log, read_log
@@ -31,13 +39,14 @@ from crabjax.labelling.exchange import (
 from crabjax.labelling.learner import Learner
 from crabjax.labelling.review import Known, find_problems, same_text
 from crabjax.labelling.saved_learner import SavedLearnerError
+from crabjax.strategies import get_strategy
 
 PROJECT, CONFIG, TEXTS, LABELS = "project.json", "config.yaml", "texts.jsonl", "labels.jsonl"
 KEPT = "model"
 
 
 class ProjectWarning(UserWarning):
-    """Something that can be made again was lost, or could not be kept."""
+    """Something that can be made again was lost, or input that may not be what was meant."""
 
 
 class Added(NamedTuple):
@@ -94,13 +103,15 @@ class Project:
         """
         names = check_names(label_names)
         Learner(config, names)  # a config that cannot be used is an error now
+        get_strategy(config.strategy.name).check_members(config.ensemble.members)
         check_encoder(config)
         _check_new(folder)
         style = _style(texts, text_column)
         csv_format = CsvFormat(text_column, csv_delimiter=style.delimiter)
         corpus = read_corpus(texts, csv_format=csv_format, labelled=False)
+        _say_equal_texts(texts, corpus.documents)
         ids = corpus.ids or [str(number) for number in range(1, len(corpus) + 1)]
-        folder.mkdir(parents=True, exist_ok=True)
+        folder.mkdir(PRIVATE, parents=True, exist_ok=True)
         with lock(folder):
             _check_new(folder)
             bare = Corpus(list(corpus.texts()), [()] * len(corpus), False, "texts", ids)
@@ -285,6 +296,17 @@ def _check_new(folder: Path) -> None:
         raise ProjectError(
             f"{labels}: holds answers of a project whose {PROJECT} is gone; put that back, or "
             "choose another folder"
+        )
+
+
+def _say_equal_texts(path: Path, texts: Sequence[str]) -> None:
+    distinct = len(set(texts))
+    if 2 * distinct < len(texts):
+        warnings.warn(
+            f"{path}: {len(texts)} documents, but {distinct} different texts; equal ones share "
+            "their answers. Is this the right column?",
+            ProjectWarning,
+            stacklevel=3,
         )
 
 

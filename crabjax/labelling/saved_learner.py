@@ -13,7 +13,7 @@ import jax.numpy as jnp
 import numpy as np
 from flax.traverse_util import flatten_dict, unflatten_dict
 
-from crabjax.files import atomic_write, write_text
+from crabjax.files import PRIVATE, atomic_write, write_text
 from crabjax.models import Params
 
 STATE, PARAMS = "learner.json", "params.safetensors"
@@ -38,7 +38,7 @@ def write_saved(folder: Path, saved: SavedLearner) -> None:
     off in between is noticed on reading."""
     from safetensors.numpy import save
 
-    folder.mkdir(parents=True, exist_ok=True)
+    folder.mkdir(PRIVATE, parents=True, exist_ok=True)
     digest = None
     if saved.params is not None:
         arrays: Any = flatten_dict(jax.tree.map(np.asarray, saved.params), sep="/")

@@ -11,6 +11,8 @@ from crabjax.experiments.loop import run
 from crabjax.experiments.run_folder import RunFolder, RunFolderError
 from crabjax.experiments.variants import run_experiment
 from crabjax.report.records import read_records
+from crabjax.strategies import get_strategy
+from crabjax.strategies.base import StrategyWarning
 
 TREE = {
     "data": {
@@ -226,3 +228,24 @@ def test_a_run_with_a_setting_nobody_knows_any_more_is_refused(tmp_path):
     rewrite_stored(tmp_path, lambda stored: stored["strategy"].update(gone=1))
     with pytest.raises(ConfigError, match=r"run\.json: strategy\.gone: unknown key"):
         RunFolder(tmp_path, config()).__enter__()
+
+
+@pytest.mark.parametrize("name", ["crab", "besra", "bald", "epig"])
+def test_one_member_cannot_disagree(name, tmp_path):
+    tree = merge(to_dict(config(name=name)), {"ensemble": {"members": 1}})
+    wrong = {"a.yaml": {name: from_dict(tree), "gone": config(name="no such")}}
+    with (
+        pytest.warns(StrategyWarning, match=f"{name} scores by what members disagree on; 1"),
+        pytest.raises(ValueError, match="no such"),
+    ):
+        run_experiment(wrong, tmp_path / "out")
+    get_strategy("entropy").check_members(1)
+    get_strategy(name).check_members(2)
+
+
+@pytest.mark.parametrize("key", ["process", "processes"])
+def test_half_of_a_device_setting_is_an_error(key, tmp_path, monkeypatch):
+    tree = merge(to_dict(config()), {"devices": {key: 1}})
+    with pytest.raises(ConfigError, match=rf"devices\.{key}: expected devices\.coordinator"):
+        run_experiment({"a.yaml": {"random": from_dict(tree)}}, tmp_path / "out")
+    assert not (tmp_path / "out").exists()

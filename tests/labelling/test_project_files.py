@@ -17,10 +17,14 @@ from crabjax.labelling.exchange import (
     write_predictions,
     write_suggestion,
 )
+from crabjax.labelling.learner import Learner
+from crabjax.labelling.learning_curve import LearningCurve
+from crabjax.labelling.project import ProjectWarning
 from crabjax.labelling.status import status_text
 from crabjax.labelling.suggestion import Suggestion
 from crabjax.models.pretrained import PretrainedError
 from crabjax.models.pretrained_files import PretrainedNotFoundError
+from crabjax.strategies.base import StrategyWarning
 
 
 def said(project):
@@ -244,3 +248,31 @@ def test_encoder_files_cut_short_are_noticed_at_init(tmp_path, name, size, messa
     with pytest.raises(DataError, match=message):
         Project.create(tmp_path / "p", tmp_path / "pool.csv", ["a"], config)
     assert not (tmp_path / "p").exists()
+
+
+def test_texts_that_are_nearly_all_equal_are_said(tmp_path):
+    (tmp_path / "pool.csv").write_text("text\n" + "same\n" * 9 + "other\n")
+    with pytest.warns(ProjectWarning, match="10 documents, but 2 different texts"):
+        Project.create(tmp_path / "p", tmp_path / "pool.csv", ["a"], from_overrides([]))
+
+
+def test_one_member_is_said_at_init(tmp_path):
+    (tmp_path / "pool.csv").write_text("text\nx\n")
+    config = from_overrides(["ensemble.members=1"])
+    with pytest.warns(StrategyWarning, match="1 member never does"):
+        Project.create(tmp_path / "p", tmp_path / "pool.csv", ["a"], config)
+
+
+def test_a_project_that_may_only_be_read_still_shows_its_state(project, monkeypatch):
+    curve = LearningCurve([5, 10], [0.5, 0.6], [0.4, 0.5], [0.1, 0.1], [0.7, 0.3], 0.1, 0.02)
+    monkeypatch.setattr(Learner, "learning_curve", lambda self: curve)
+
+    def refuse(*_, **__):
+        raise PermissionError(13, "Permission denied")
+
+    monkeypatch.setattr("tempfile.mkstemp", refuse)  # what a folder of somebody else's does
+    monkeypatch.setattr("matplotlib.figure.Figure.savefig", refuse)
+    text = status_text(project)
+    assert "2 without an answer" in text
+    assert "0.600" in text
+    assert text.endswith("progress.png: Permission denied")
