@@ -209,8 +209,8 @@ class DevicesConfig:
     )
     rematerialise: bool | None = setting(
         None,
-        "compute layers again in the backward pass, to save memory (distilbert); null: on "
-        "accelerators what is cheap, and all where it would not fit otherwise",
+        "compute layers again in the backward pass, to save memory (distilbert); null: no more "
+        "than it takes to fit",
     )
     predict_batch: int | None = setting(
         256, "documents a device predicts at once; null: as many as fit", at_least=1

@@ -165,10 +165,13 @@ class Encoder(nnx.Module):
             sums = one(states, floor, noise)
             return sums, kept(one.output_norm, sums)
 
-        if (policy := _KEPT[self.recomputed]) is not None:
+        # Without a loop nothing is copied into and out of what it keeps for all layers, but
+        # compilers take longer and see nothing that could be computed again.
+        keep_all = (policy := _KEPT[self.recomputed]) is None
+        if not keep_all:
             layer = jax.checkpoint(layer, prevent_cse=False, policy=policy)
         own = params, before, jnp.arange(self.count) == 0, floor, noise
-        sums, after = jax.lax.scan(layer, first, own)
+        sums, after = jax.lax.scan(layer, first, own, unroll=keep_all)
         last = nnx.merge(norm, jax.tree.map(lambda one: one[-1], norms))
         return first, last(sums).astype(sums.dtype), after
 
@@ -255,12 +258,12 @@ class Attention(nnx.Module):
     def __call__(self, states: jax.Array, floor: jax.Array, noise: Noise | None) -> jax.Array:
         """States [B, T, D], floor [B, T] of the scores -> [B, T, D]."""
 
-        def project(part):  # [B, T, D] -> [B, T, heads, D / heads]
+        def project(part):  # [B, T, D] -> [B, heads, T, D / heads]
             projected = checkpoint_name(part(states), "projected")
-            return projected.reshape(*states.shape[:2], self.heads, -1)
+            return projected.reshape(*states.shape[:2], self.heads, -1).swapaxes(1, 2)
 
         query, key, value = map(project, (self.query, self.key, self.value))
-        scores = jnp.einsum("bthd,bshd->bhts", query, key).astype(jnp.float32)
+        scores = (query @ key.swapaxes(2, 3)).astype(jnp.float32)
         scores = scores / query.shape[-1] ** 0.5 + floor[:, None, None, :]
         highest = jax.lax.stop_gradient(scores.max(axis=-1, keepdims=True))
         # What lies in memory between the two matrix products has the precision of the states.
@@ -268,10 +271,10 @@ class Attention(nnx.Module):
         weights = jnp.exp(lower.astype(jnp.float32))
         # The softmax divides after the product, over D / heads columns instead of T: up to 2.5
         # times faster on CPU than dividing the weights.
-        total = weights.sum(axis=-1).swapaxes(1, 2)[..., None].astype(value.dtype)
+        total = weights.sum(axis=-1, keepdims=True).astype(value.dtype)
         weights = hashed_dropout(noise, self.rate, weights).astype(value.dtype)
-        mixed = jnp.einsum("bhts,bshd->bthd", weights, value) / total
-        return self.output(checkpoint_name(mixed.reshape(states.shape), "mixed"))
+        mixed = ((weights @ value) / total).swapaxes(1, 2).reshape(states.shape)
+        return self.output(checkpoint_name(mixed, "mixed"))
 
 
 class Head(nnx.Module):
@@ -312,8 +315,12 @@ def _norm(architecture: Architecture, dtype, rngs: nnx.Rngs) -> nnx.LayerNorm:
 
 
 def _gelu(values: jax.Array) -> jax.Array:
-    """x P(X < x) for a standard normal X, in float32 whatever comes in; by erf, which compilers
-    make part of the neighbouring operations, unlike the erfc of ``jax.nn.gelu``."""
+    """x P(X < x) for a standard normal X, computed in float32.
+
+    Of bfloat16 by erf, which compilers make part of the neighbouring operations, unlike erfc.
+    """
+    if values.dtype == jnp.float32:
+        return jax.nn.gelu(values, approximate=False)
     wide = values.astype(jnp.float32)
     return (0.5 * wide * (1 + jax.lax.erf(wide * 0.5**0.5))).astype(values.dtype)
 
