@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import NamedTuple
 
+import jax
 import numpy as np
 
 from crabjax.cache import load_arrays, save_arrays, settings_hash
@@ -59,7 +60,7 @@ def model_inputs(config: Config, tokens: np.ndarray) -> np.ndarray:
     """
     if config.model.name != "frozen":
         return tokens
-    model = config.model
+    model = config.model.on(jax.default_backend())
     key = settings_hash([fingerprint(tokens), model.pretrained, model.precision])
     if config.devices.cache and (stored := load_arrays(key)) is not None:
         return stored[0]["vectors"]

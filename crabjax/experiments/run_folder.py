@@ -1,5 +1,6 @@
 """The folder of one run: what was asked for, what came out, and where to go on."""
 
+import dataclasses
 import hashlib
 import json
 import logging
@@ -54,6 +55,8 @@ class RunFolder:
     """
 
     def __init__(self, path: Path, config: Config, fresh: bool = False):
+        # What is left to the platform is decided by the one that begins a run.
+        config = dataclasses.replace(config, model=config.model.on(jax.default_backend()))
         self.path, self._config, self._fresh = path, config, fresh
 
     def __enter__(self) -> "RunFolder":
