@@ -24,6 +24,7 @@ from crabjax.ensemble import on_mesh
 from crabjax.ensemble.checks import check_failures, check_fit, check_words
 from crabjax.ensemble.plan import FitShapes, plan_here
 from crabjax.ensemble.train import FitInfo, Recipe, TrainingData, train
+from crabjax.ensemble.word_rows import training_words
 from crabjax.models import Model, Params
 
 AT_ONCE = "devices.members_at_once"
@@ -99,13 +100,17 @@ def fit_ensemble(
         first epoch was complete. A member that fails later keeps its best epoch so far.
     """
     check_fit(keys, inputs, labels, train_rows, train_counts, validation_rows)
-    if model.table is not None:
-        one = jax.ShapeDtypeStruct((), keys.init.dtype)
-        check_words(model, jax.eval_shape(model.init, one), inputs)
+    inputs, labels = np.asarray(inputs), np.asarray(labels, np.float32)
     rows = tuple(np.asarray(a, np.int32) for a in (train_rows, train_counts, validation_rows))
-    labels = np.asarray(labels, np.float32)
-    recipe = Recipe(model, config, devices.predict_batch or LARGEST_BATCH)
-    params, info = _fit_members(recipe, keys, np.asarray(inputs), labels, rows, devices)
+    if model.table is not None:
+        params = jax.eval_shape(model.init, jax.ShapeDtypeStruct((), keys.init.dtype))
+        check_words(model, params, inputs)
+        rows += (training_words(inputs, *rows[:2], len(params[model.table])),)
+    batch = devices.predict_batch or LARGEST_BATCH
+    if model.streaming and one_a_core(current_mesh()):
+        batch = rows[2].shape[1]
+    recipe = Recipe(model, config, batch)
+    params, info = _fit_members(recipe, keys, inputs, labels, rows, devices)
     check_failures(info, config)
     return params, info
 
@@ -120,7 +125,8 @@ def _fit_members(
       keys: [M].
       inputs: [N, ...].
       labels: float32 [N, K].
-      rows: training rows, their counts and validation rows, int32 [M, ...] each.
+      rows: training rows, their counts, validation rows and, with a word table, training words,
+        int32 [M, ...] each.
       devices: what is stated of how to lay the work out.
     """
     mesh, members = current_mesh(), len(rows[0])

@@ -47,7 +47,7 @@ class Model(NamedTuple):
       features: ``features(params, inputs [B, ...]) -> [B, D]``, the document vectors.
       table: name of the parameter [V, D] whose rows are looked up by word id and used in no other
         way, if there is one; row 0, padding, is zero. Training then leaves out idle rows.
-      streaming: whether ``apply`` needs little more memory for many rows than for few.
+      streaming: whether on CPU ``apply`` needs little more memory for many rows than for few.
       recomputing: ``recomputing(what)``, the same model with more or less of it computed again in
         the backward pass, to save memory; None where there is no choice.
     """
@@ -151,6 +151,16 @@ def get_builder(name: str) -> Build:
 def classifier_names() -> list[str]:
     """The names of all registered classifiers, sorted."""
     return sorted(_registry)
+
+
+def look_up(table: jax.Array, tokens: jax.Array) -> jax.Array:
+    """Word vectors [..., D] of word ids [...]; zero for padding (0), whose row gets no gradient.
+
+    Padding reads past the end of the table, so its gradient is dropped and not added to one row,
+    where all documents would wait for each other.
+    """
+    beyond = jnp.where(tokens == 0, len(table), tokens)
+    return table.at[beyond].get(mode="fill", fill_value=0)
 
 
 def dropout(key: jax.Array | None, rate: float, values: jax.Array) -> jax.Array:
