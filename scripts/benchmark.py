@@ -5,4 +5,4 @@ import sys
 from crabjax.cli.benchmark import main
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(main(prog="python scripts/benchmark.py"))

@@ -5,4 +5,4 @@ import sys
 from crabjax.cli.train import main
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(main(prog="python scripts/train_loop.py"))

@@ -25,7 +25,8 @@ LINES = 30
 
 def public_names():
     tree = ast.parse((ROOT / "crabjax" / "__init__.py").read_text(encoding="utf-8"))
-    imports = [node for node in tree.body if isinstance(node, ast.ImportFrom)]
+    (typed,) = [node for node in tree.body if isinstance(node, ast.If)]
+    imports = [node for node in typed.body if isinstance(node, ast.ImportFrom)]
     return [alias.asname or alias.name for node in imports for alias in node.names]
 
 

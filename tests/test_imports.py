@@ -1,11 +1,14 @@
 """Imports point down only, heavy packages load only where they are used."""
 
 import ast
+import importlib
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
+
+import crabjax
 
 PACKAGE = Path(__file__).resolve().parent.parent / "crabjax"
 FILES = sorted(PACKAGE.rglob("*.py"))
@@ -22,7 +25,7 @@ ROOMS = {
     "devices": "checks config",
     "data": "cache checks config files",
     "models": "checks config devices",
-    "inputs": "cache config data models",
+    "inputs": "cache config data files models",
     "ensemble": "checks config devices models",
     "pool": "config devices scoring",
     "strategies": "checks config keys pool scoring",
@@ -33,8 +36,9 @@ ROOMS = {
     " strategies",
     "integrations": "checks config keys scoring strategies",
     "benchmarks": "config devices ensemble experiments integrations keys models pool scoring",
-    "cli": "benchmarks cache config data devices experiments labelling report",
-    "__init__": "config ensemble experiments labelling metrics models scoring strategies",
+    "cli": "benchmarks cache config data devices experiments files integrations labelling report",
+    "__main__": "cli",
+    "__init__": "config devices ensemble experiments labelling metrics models scoring strategies",
 }  # fmt: skip
 LAZY = {"transformers", "safetensors", "matplotlib", "torch", "orbax"}
 
@@ -111,3 +115,15 @@ def test_importing_the_package_loads_none_of_them():
     code = f"import sys, crabjax; print([m for m in {sorted(LAZY)!r} if m in sys.modules])"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "[]"
+
+
+def test_public_names_come_from_where_the_types_say():
+    tree = ast.parse((PACKAGE / "__init__.py").read_text(encoding="utf-8"))
+    (typed,) = [node for node in tree.body if isinstance(node, ast.If)]
+    homes = {node.names[0].name: node.module for node in typed.body}  # type: ignore[attr-defined]
+    assert {name: f"crabjax.{home}" for name, home in crabjax._HOME_OF.items()} == homes
+    assert set(homes) <= set(dir(crabjax))
+    for name, home in homes.items():
+        assert getattr(crabjax, name) is getattr(importlib.import_module(home), name)
+    with pytest.raises(AttributeError, match="no attribute 'nosuch'"):
+        _ = crabjax.nosuch

@@ -1,1 +1,1 @@
-"""Command lines: parse, call, print."""
+"""Command lines: parse, call, print. What computes is imported once arguments are understood."""

@@ -1,30 +1,36 @@
-"""The command line of ``scripts/benchmark.py``: which benchmark, at which sizes, written where."""
+"""Times crabjax: which benchmark, at which sizes, written where."""
 
 import argparse
+import ast
 import importlib
+import importlib.util
 import sys
 from collections.abc import Sequence
+from pathlib import Path
 from types import ModuleType
 
-from crabjax.benchmarks import ALL, SUBCOMMANDS, common, compare
+from crabjax.benchmarks import ALL, SUBCOMMANDS
 from crabjax.benchmarks.sizes import PRESETS
-from crabjax.cli.common import run_command
+from crabjax.cli.common import command_parser, run_command
 
-DESCRIPTION = """Times crabjax on the devices JAX finds: CPU, GPU or TPU.
-
-  python scripts/benchmark.py all --preset small --json before.json
-  python scripts/benchmark.py --compare before.json after.json
+DESCRIPTION = """\
+Times crabjax on the devices JAX finds: CPU, GPU or TPU; `compile` needs no device.
 
 Times are medians of repeats after a warm-up; spread is the slowest minus the fastest repeat over
 the median, compile s what the first call took on top, peak extra MB the memory a call needed.
 GFLOP/s and GB/s are set against a matrix product and a pass over a large array, measured on the
-same device; of peak is the larger share, nearer bound says of which.
-"""
+same device; of peak is the larger share, nearer bound says of which."""
+
+EXAMPLE = """\
+  %(prog)s all --preset small --json before.json
+  %(prog)s all --preset small --json after.json
+  %(prog)s --compare before.json after.json"""
 
 
-def main(argv: Sequence[str] | None = None) -> int:
+def main(argv: Sequence[str] | None = None, prog: str | None = None) -> int:
     """Runs what the arguments ask for; returns the exit code."""
-    arguments = _parse(argv)
+    words = list(sys.argv[1:] if argv is None else argv)
+    arguments = _parse(words, prog)
     if arguments.compare:
         before, after = arguments.compare
         return _compare(before, after, arguments.tolerance)
@@ -32,7 +38,13 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def _time(arguments: argparse.Namespace) -> None:
-    device = common.device_description()
+    from crabjax.benchmarks import common
+    from crabjax.files import check_writable
+
+    if arguments.json:  # before the work, not after it
+        check_writable(arguments.json)
+    absent = arguments.benchmark == "compile"
+    device = _module("compile").absent_device(arguments) if absent else common.device_description()
     print(f"{device['platform']}: {device['kind']}, {device['count']} device(s)")
     names = ALL if arguments.benchmark == "all" else (arguments.benchmark,)
     results = {}
@@ -46,24 +58,29 @@ def _time(arguments: argparse.Namespace) -> None:
         settings = {key: value for key, value in vars(own).items() if key not in outside}
         results[name] = common.Result(settings, rows)
     if arguments.json:
-        common.write_json(arguments.json, results)
+        common.write_json(arguments.json, results, device)
+    if absent:
+        _module("compile").check(results["compile"].rows)
 
 
-def _parse(argv: Sequence[str] | None) -> argparse.Namespace:
-    parser, commands = _parser()
-    arguments = parser.parse_args(argv)
+def _parse(words: Sequence[str], prog: str | None = None) -> argparse.Namespace:
+    parser, commands = _parser(words, prog)
+    arguments = parser.parse_args(words)
     if arguments.compare is None and arguments.benchmark is None:
         parser.error("expected a benchmark, or --compare A.json B.json")
-    if arguments.benchmark in SUBCOMMANDS and arguments.preset:
+    if arguments.benchmark in SUBCOMMANDS and getattr(arguments, "preset", None):
         # Presets are defaults, so that an option beside them wins; hence a second look.
         commands[arguments.benchmark].set_defaults(**PRESETS[arguments.preset][arguments.benchmark])
-        arguments = parser.parse_args(argv)
+        arguments = parser.parse_args(words)
     return arguments
 
 
-def _parser() -> tuple[argparse.ArgumentParser, dict[str, argparse.ArgumentParser]]:
+def _parser(
+    words: Sequence[str], prog: str | None
+) -> tuple[argparse.ArgumentParser, dict[str, argparse.ArgumentParser]]:
+    """The parser, with the options of the benchmarks that ``words`` name: those import JAX."""
     layout = argparse.RawDescriptionHelpFormatter
-    parser = argparse.ArgumentParser(description=DESCRIPTION, formatter_class=layout)
+    parser = command_parser(prog, DESCRIPTION, EXAMPLE)
     parser.add_argument(
         "--compare", nargs=2, metavar=("A.json", "B.json"), help="ratios of two reports, B over A"
     )
@@ -77,16 +94,28 @@ def _parser() -> tuple[argparse.ArgumentParser, dict[str, argparse.ArgumentParse
     commands = {}
     choices = parser.add_subparsers(dest="benchmark")
     for name in SUBCOMMANDS:
-        text = _module(name).__doc__ or ""
+        text = _docstring(name)
         commands[name] = choices.add_parser(
             name, help=text.splitlines()[0], description=text, formatter_class=layout
         )
-        _module(name).add_arguments(commands[name])
+        if name in words:
+            _module(name).add_arguments(commands[name])
     commands["all"] = choices.add_parser("all", help=f"{', '.join(ALL)}, one after another")
-    for command in commands.values():
-        command.add_argument("--preset", choices=list(PRESETS), help="sizes; see sizes.py")
-        command.add_argument("--json", metavar="FILE", help="also write the rows to this file")
+    for name, command in commands.items():
+        if name != "compile":  # its sizes are the paper's, or a configuration's
+            command.add_argument("--preset", choices=list(PRESETS), help="sizes; see sizes.py")
+        command.add_argument(
+            "--json", type=Path, metavar="FILE", help="also write the rows to this file"
+        )
     return parser, commands
+
+
+def _docstring(name: str) -> str:
+    """What a benchmark says of itself, without importing it."""
+    spec = importlib.util.find_spec(f"crabjax.benchmarks.{name}")
+    assert spec is not None
+    assert spec.origin is not None
+    return ast.get_docstring(ast.parse(Path(spec.origin).read_text(encoding="utf-8"))) or ""
 
 
 def _module(name: str) -> ModuleType:
@@ -98,6 +127,8 @@ def _same_preset(name: str, arguments: argparse.Namespace) -> list[str]:
 
 
 def _compare(before: str, after: str, tolerance: float) -> int:
+    from crabjax.benchmarks import common, compare
+
     try:
         reports = compare.read_report(before), compare.read_report(after)
         found = compare.compare_reports(*reports, tolerance)

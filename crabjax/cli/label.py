@@ -1,68 +1,96 @@
 """Labels your own texts: which ones next, what is known so far, predictions for the rest."""
 
 import argparse
+import csv
+import io
 import logging
-from collections.abc import Sequence
+import warnings
+from collections.abc import Callable, Sequence
 from pathlib import Path
+from typing import Any
 
-from crabjax.cache import keep_compiled_programs
-from crabjax.cli.common import add_overrides, run_command, whole_number
-from crabjax.config import from_overrides
-from crabjax.labelling import Project
-from crabjax.labelling.exchange import (
-    check_name,
-    read_answers,
-    write_predictions,
-    write_suggestion,
-)
-from crabjax.labelling.status import status_text
-from crabjax.labelling.suggestion import DIVERSE
+from crabjax.cli.common import add_overrides, command_parser, run_command, whole_number
+from crabjax.files import read_lines
 
 EXAMPLE = """\
-example:
-  python scripts/query.py init --texts pool.csv --labels sports,politics,science
-  python scripts/query.py suggest -n 100 --output to_label.csv
-  python scripts/query.py add to_label.csv
-  python scripts/query.py status
-  python scripts/query.py predict --output predictions.csv
+  {prog} init --texts pool.csv --labels sports,politics,science
+  {prog} suggest -n 100 --output to_label.csv
+  {prog} add to_label.csv
+  {prog} status
+  {prog} predict --output predictions.csv
 
 In between, fill in the column "labels" of to_label.csv: names separated by ";", "-" where no
 label applies, "skipped" for a document you do not want to see again. An empty cell stays open.
+`add --replace` takes corrections; "withdrawn" takes an earlier answer back.
+"""
+INIT_EXAMPLE = """\
+  crabjax prepare synthetic --output data/play --documents 500 --length 20 --roots 3 \\
+      --leaves-per-root 0 --mean-ir 2 --corr-avg 0
+  %(prog)s --texts data/play/train.jsonl --labels root0,root1,root2
+
+The first command makes texts to play with, if you have none at hand.
 """
 
 
-def main(argv: Sequence[str] | None = None) -> int:
+def main(argv: Sequence[str] | None = None, prog: str | None = None) -> int:
     """Runs one subcommand; errors in the input go to stderr, with exit status 1."""
-    options = _parser().parse_args(argv)
-    logging.basicConfig(level=logging.WARNING, format="%(message)s")
-    keep_compiled_programs()
-    return run_command(lambda: options.run(options), "all labels that were added are kept")
+    options = _parser(prog).parse_args(argv)
+
+    def work() -> None:
+        from crabjax.cache import keep_compiled_programs
+
+        logging.basicConfig(level=logging.WARNING, format="%(message)s")
+        keep_compiled_programs()
+        options.run(options)
+
+    return run_command(work, "all labels that were added are kept")
 
 
 def run_init(options: argparse.Namespace) -> None:
-    """Makes a project."""
+    """Makes a project from a file of texts, with or without ids."""
+    from crabjax.config import from_overrides
+    from crabjax.labelling import Project
+
     overrides = list(options.overrides)
     if options.encoder:
         folder = Path(options.encoder).expanduser()
         name = str(folder.resolve()) if folder.is_dir() else options.encoder
         overrides += ["model.name=frozen", f"model.pretrained={name}"]
     config = from_overrides(overrides)
-    labels = [label.strip() for label in options.labels.split(",")]
-    project = Project.create(options.project, options.texts, labels, config, options.text_column)
+    names = read_label_names(options)
+    project = Project.create(options.project, options.texts, names, config, options.text_column)
     print(f"{project.folder}: {len(project.ids)} documents, {len(project.label_names)} labels")
+    print(f"labels: {'; '.join(project.label_names)}")
+    equal = len(project.texts) - len(set(project.texts))
+    empty = sum(not text.strip() for text in project.texts)
+    if equal or empty:
+        print(f"{equal} texts equal an earlier one and share its answers; {empty} are empty")
+    print("next: suggest -n 100 --output to_label.csv")
 
 
 def run_suggest(options: argparse.Namespace) -> None:
-    """Writes the documents to label next."""
+    """Writes the documents to label next; about half a minute with 10,000 texts on two cores."""
+    from crabjax.labelling.exchange import check_name, write_suggestion
+    from crabjax.labelling.suggestion import DIVERSE
+
     check_name(options.output)
-    project = Project.open(options.project)
+    project = _open(options)
     project.check_output(options.output)
     learner = project.learner()
     project.restore(learner)
     suggestion = learner.ask(project.texts, options.count)
     project.keep(learner)
-    write_suggestion(options.output, suggestion, project.ids, project.texts, project.label_names)
-    print(f"{options.output}: {len(suggestion.indices)} documents to label")
+    write_suggestion(
+        options.output,
+        suggestion,
+        project.ids,
+        project.texts,
+        project.label_names,
+        project.style,
+    )
+    given = len(suggestion.indices)
+    fewer = f", all that are left of the {options.count} asked for" if given < options.count else ""
+    print(f"{options.output}: {given} documents to label{fewer}")
     if suggestion.sources[0] == DIVERSE:
         print("few or no labels yet: these documents were chosen to cover all of them")
     if options.output.suffix == ".json":
@@ -72,12 +100,15 @@ def run_suggest(options: argparse.Namespace) -> None:
 
 
 def run_add(options: argparse.Namespace) -> None:
-    """Keeps the answers of a file."""
-    project = Project.open(options.project)
-    added = project.add(read_answers(options.file), options.replace)
+    """Keeps the answers of a file, or nothing of it where it has a mistake."""
+    from crabjax.labelling.exchange import read_answers
+
+    added = _open(options).add(read_answers(options.file), options.replace, options.ignore_texts)
     print(f"added {added.labelled} labelled and {added.skipped} skipped documents")
     notes = {
-        "without an answer": added.blank,
+        "withdrawn": added.withdrawn,
+        "without an answer": added.blank - added.kept,
+        'empty here, their earlier answers hold ("withdrawn" takes one back)': added.kept,
         "known already": added.known,
         "in place of earlier answers": added.replaced,
     }
@@ -87,14 +118,18 @@ def run_add(options: argparse.Namespace) -> None:
 
 
 def run_status(options: argparse.Namespace) -> None:
-    """Prints where the project stands."""
-    print(status_text(Project.open(options.project)))
+    """Prints where the project stands: counts, estimated F1, its curve, whether to go on."""
+    from crabjax.labelling.status import status_text
+
+    print(status_text(_open(options)))
 
 
 def run_predict(options: argparse.Namespace) -> None:
     """Writes labels of all documents: the person's where there are any, else the ensemble's."""
+    from crabjax.labelling.exchange import check_name, write_predictions
+
     check_name(options.output, (".csv", ".jsonl"))
-    project = Project.open(options.project)
+    project = _open(options)
     project.check_output(options.output)
     learner = project.learner()
     project.restore(learner)
@@ -102,15 +137,60 @@ def run_predict(options: argparse.Namespace) -> None:
     labels, sources = project.decide(learner.predict(project.texts))
     project.keep(learner)
     write_predictions(
-        options.output, project.ids, labels, sources, probabilities, project.label_names
+        options.output,
+        project.ids,
+        labels,
+        sources,
+        probabilities,
+        project.label_names,
+        project.style,
     )
     print(f"{options.output}: {len(project.ids)} documents, {sources.count('person')} by a person")
+    _say_doubts(project)
 
 
-def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(
-        description=__doc__, epilog=EXAMPLE, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+def _say_doubts(project) -> None:
+    """Warns of predictions that rest on next to nothing."""
+    from crabjax.labelling.learner import FEWEST_LABELLED
+
+    said = [one.labels for one in project.answers().values() if isinstance(one.labels, list)]
+    given = {label for labels in said for label in labels}
+    if len(said) < FEWEST_LABELLED:
+        warnings.warn(
+            f"these predictions were learnt from {len(said)} labelled documents; below "
+            f"{FEWEST_LABELLED} they are little better than guesses",
+            stacklevel=2,
+        )
+    if never := [name for name in project.label_names if name not in given]:
+        names = f"{', '.join(never[:5])}{', ...' if len(never) > 5 else ''}"
+        warnings.warn(f"never given so far, so never predicted well: {names}", stacklevel=2)
+
+
+def read_label_names(options: argparse.Namespace) -> list[str]:
+    """The names of ``--labels``, a line of CSV, or of ``--labels-file``, one a line.
+
+    Raises:
+      ValueError: if ``--labels`` has several lines, or the file is not text.
+    """
+    if options.labels_file is not None:
+        return [line.strip() for line in read_lines(options.labels_file) if line.strip()]
+    given = io.StringIO(options.labels, newline="")
+    rows = list(csv.reader(given, skipinitialspace=True))
+    if len(rows) > 1:
+        raise ValueError(
+            f"--labels: expected one line, found {len(rows)}; --labels-file takes a name a line"
+        )
+    return [name.strip() for row in rows for name in row]
+
+
+def _open(options: argparse.Namespace) -> Any:
+    from crabjax.labelling import Project
+
+    return Project.open(options.project)
+
+
+def _parser(prog: str | None) -> argparse.ArgumentParser:
+    parser = command_parser(prog, __doc__ or "", EXAMPLE.replace("{prog}", "%(prog)s"))
     commands = parser.add_subparsers(required=True, metavar="COMMAND")
     _add_init(_command(commands, "init", "make a project from a file of texts", run_init))
     suggest = _command(commands, "suggest", "write the documents to label next", run_suggest)
@@ -123,14 +203,32 @@ def _parser() -> argparse.ArgumentParser:
     add = _command(commands, "add", "keep the labels of a file, or nothing of it", run_add)
     add.add_argument("file", type=Path, help=".csv, .jsonl, or a Label Studio export .json")
     add.add_argument("--replace", action="store_true", help="let new answers replace earlier ones")
+    add.add_argument(
+        "--ignore-texts", action="store_true", help="go by id where the file shows another text"
+    )
     _command(commands, "status", "counts, estimated F1, its curve, whether to go on", run_status)
     predict = _command(commands, "predict", "write labels of all documents", run_predict)
     predict.add_argument("--output", type=Path, required=True, help=".csv or .jsonl")
     return parser
 
 
-def _command(commands, name: str, text: str, run) -> argparse.ArgumentParser:
-    command = commands.add_parser(name, help=text, description=(run.__doc__ or text))
+_EXAMPLES = {
+    "init": INIT_EXAMPLE,
+    "suggest": "  %(prog)s -n 40 --output to_label.csv     (in the folder where you gave `init`)",
+    "add": "  %(prog)s to_label.csv     (once its column `labels` is filled in)",
+    "status": "  %(prog)s",
+    "predict": "  %(prog)s --output predictions.csv     (needs a few labels)",
+}
+
+
+def _command(commands: Any, name: str, text: str, run: Callable) -> argparse.ArgumentParser:
+    command = commands.add_parser(
+        name,
+        help=text,
+        description=run.__doc__,
+        epilog=f"example:\n{_EXAMPLES[name]}",
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
     command.add_argument(
         "--project", type=Path, default=Path("labelling"), help="folder (default: %(default)s)"
     )
@@ -142,7 +240,11 @@ def _add_init(command: argparse.ArgumentParser) -> None:
     command.add_argument(
         "--texts", type=Path, required=True, help=".csv, .tsv or .jsonl, with ids or without"
     )
-    command.add_argument("--labels", required=True, metavar="A,B,C", help="the labels to give")
+    labels = command.add_mutually_exclusive_group(required=True)
+    labels.add_argument(
+        "--labels", metavar="A,B,C", help='the labels to give; "a, b",c for a name with a comma'
+    )
+    labels.add_argument("--labels-file", type=Path, help="a file with one label a line")
     command.add_argument("--text-column", default="text", help="CSV only (default: %(default)s)")
     command.add_argument(
         "--encoder",

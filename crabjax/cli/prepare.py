@@ -6,35 +6,34 @@ from collections.abc import Sequence
 from dataclasses import fields
 from pathlib import Path
 
-from crabjax.cli.common import run_command, whole_number
+from crabjax.cli.common import command_parser, run_command, whole_number
 from crabjax.config import SyntheticConfig, from_dict
-from crabjax.data.corpus import CsvFormat, read_corpus, write_corpus
-from crabjax.data.resample import frequent_labels, resample
+from crabjax.data.corpus import Corpus, CsvFormat, read_corpus, write_corpus
 from crabjax.data.sources import SOURCES
-from crabjax.data.statistics import IMBALANCES, describe
-from crabjax.data.synthetic import make_synthetic
+from crabjax.files import DataError
 
 INTRODUCTION = """\
 Makes data sets in the common format: a folder with train.jsonl and test.jsonl, one document a line,
   {"text": "...", "labels": ["..."]}   or   {"doc_token": ["..."], "doc_label": ["..."]}
 
-Nothing to download yet? Try:
-  python scripts/prepare_data.py synthetic --output data/synthetic
-  python scripts/prepare_data.py stats data/synthetic/train.jsonl
-
 Documents of your own need no preparation if they are in a file like that, or in a CSV file
 with a text and a label column: name the files in a configuration (data.train, data.test).
 """
+EXAMPLE = """\
+  %(prog)s synthetic --output data/synthetic
+  %(prog)s stats data/synthetic/train.jsonl
+"""
 
 
-def main(argv: Sequence[str] | None = None) -> int:
+def main(argv: Sequence[str] | None = None, prog: str | None = None) -> int:
     """Runs one subcommand; errors in the input are one line on stderr and exit status 1."""
-    options = _parser().parse_args(argv)
+    options = _parser(prog).parse_args(argv)
     return run_command(lambda: options.run(options), "files that were begun were not kept")
 
 
 def run_source(options: argparse.Namespace) -> None:
     """Converts the raw files of one of the paper's data sets."""
+    _check_free(options)
     source = SOURCES[options.command]
     prepared = source.prepare(
         options.raw, options.output, options.train_size, options.test_size, options.seed
@@ -47,6 +46,9 @@ def run_source(options: argparse.Namespace) -> None:
 
 def run_synthetic(options: argparse.Namespace) -> None:
     """Generates the built-in corpus."""
+    from crabjax.data.synthetic import make_synthetic
+
+    _check_free(options)
     settings = {one.name: getattr(options, one.name) for one in fields(SyntheticConfig)}
     config = from_dict({"data": {"synthetic": settings}}, "settings").data.synthetic
     for corpus in make_synthetic(config):
@@ -55,6 +57,11 @@ def run_synthetic(options: argparse.Namespace) -> None:
 
 def run_resample(options: argparse.Namespace) -> None:
     """Reduces a data set to its most frequent labels, a size and a MeanIR."""
+    from crabjax.data.resample import frequent_labels, resample
+
+    if options.output.resolve() == options.input.resolve():
+        raise DataError(f"{options.output}: expected another folder than --input")
+    _check_free(options)
     train = read_corpus(_split_file(options.input, "train"))
     test = read_corpus(_split_file(options.input, "test"))
     names = frequent_labels(train, options.labels)
@@ -72,6 +79,8 @@ def run_resample(options: argparse.Namespace) -> None:
 
 def run_stats(options: argparse.Namespace) -> None:
     """Prints the statistics of files."""
+    from crabjax.data.statistics import describe
+
     csv_format = CsvFormat(
         options.text_column, options.label_column, options.label_separator, options.csv_delimiter
     )
@@ -80,7 +89,17 @@ def run_stats(options: argparse.Namespace) -> None:
         print(statistics.to_json() if options.json else f"{path}\n{statistics.table()}\n")
 
 
-def _write(corpus, folder: Path) -> None:
+def _check_free(options: argparse.Namespace) -> None:
+    """Raises where files would be overwritten that nobody said may be."""
+    for split in ("train", "test", "validation"):
+        path = options.output / f"{split}.jsonl"
+        if path.exists() and not options.force:
+            raise DataError(f"{path}: is there already; --force overwrites it")
+
+
+def _write(corpus: Corpus, folder: Path) -> None:
+    from crabjax.data.statistics import describe
+
     path = folder / f"{corpus.split}.jsonl"
     write_corpus(corpus, path)
     found = describe(corpus)
@@ -97,10 +116,8 @@ def _split_file(folder: Path, split: str) -> Path:
     return packed if packed.is_file() and not plain.is_file() else plain
 
 
-def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(
-        description=INTRODUCTION, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+def _parser(prog: str | None) -> argparse.ArgumentParser:
+    parser = command_parser(prog, INTRODUCTION, EXAMPLE)
     commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
     for name, source in SOURCES.items():
         _add_source(commands, name, source.about)
@@ -117,9 +134,7 @@ def _add_source(commands, name: str, about) -> None:
         description=f"Converts {about.title}. It needs {about.files}, from {about.where}.",
     )
     command.add_argument("--raw", type=Path, required=True, help="folder with the raw files")
-    command.add_argument(
-        "--output", type=_folder, default=Path("data") / name, help="default: %(default)s"
-    )
+    _add_output(command, Path("data") / name)
     _add_sizes(command, about.train_size, about.test_size)
     command.set_defaults(run=run_source)
 
@@ -129,9 +144,7 @@ def _add_synthetic(commands) -> None:
     command = commands.add_parser(
         "synthetic", help=text, description="Generates labelled documents of made-up words."
     )
-    command.add_argument(
-        "--output", type=_folder, default=Path("data/synthetic"), help="default: %(default)s"
-    )
+    _add_output(command, Path("data/synthetic"))
     defaults = SyntheticConfig()
     for one in fields(SyntheticConfig):
         default = getattr(defaults, one.name)
@@ -154,7 +167,7 @@ def _add_resample(commands) -> None:
     command.add_argument(
         "--input", type=Path, required=True, help="folder with train.jsonl and test.jsonl"
     )
-    command.add_argument("--output", type=_folder, required=True, help="folder to write to")
+    _add_output(command)
     command.add_argument(
         "--labels", type=whole_number, default=10, help="labels kept (default: 10)"
     )
@@ -164,7 +177,7 @@ def _add_resample(commands) -> None:
     )
     command.add_argument(
         "--measure",
-        choices=list(IMBALANCES),
+        choices=("mean_to_smallest", "mean_ir"),
         default="mean_to_smallest",
         help="what these are: mean count / smallest count, as in the paper (default), or MeanIR",
     )
@@ -189,6 +202,14 @@ def _add_stats(commands) -> None:
             help=f'CSV only (default: "{one.default}")',
         )
     command.set_defaults(run=run_stats)
+
+
+def _add_output(command: argparse.ArgumentParser, default: Path | None = None) -> None:
+    text = "folder to write to" + ("" if default is None else " (default: %(default)s)")
+    command.add_argument(
+        "--output", type=_folder, default=default, required=default is None, help=text
+    )
+    command.add_argument("--force", action="store_true", help="overwrite files that are there")
 
 
 def _add_sizes(command: argparse.ArgumentParser, train: int, test: int) -> None:

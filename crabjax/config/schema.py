@@ -1,6 +1,6 @@
 """The settings of an experiment, each with its meaning and default."""
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
 from crabjax.config.build import ConfigError, setting
@@ -86,12 +86,17 @@ class ModelConfig:
     pretrained: str = setting(
         "distilbert-base-uncased", "hub name or folder of the encoder (distilbert, frozen)"
     )
-    precision: Literal["float32", "bfloat16"] = setting(
-        "float32", "of the encoder's arithmetic (distilbert, frozen)"
+    precision: Literal["auto", "float32", "bfloat16"] = setting(
+        "auto",
+        "of the encoder's arithmetic (distilbert, frozen); auto: float32 on CPU, else bfloat16 "
+        "with parameters, norms, softmax and loss in float32",
     )
-    rematerialise: bool = setting(
-        False, "compute layers again in the backward pass, to save memory (distilbert)"
-    )
+
+    def on(self, platform: str) -> "ModelConfig":
+        """The settings with what depends on a platform decided: "cpu", "gpu", "tpu"."""
+        if self.precision != "auto":
+            return self
+        return replace(self, precision="float32" if platform == "cpu" else "bfloat16")
 
 
 @dataclass(frozen=True)
@@ -220,7 +225,12 @@ class DevicesConfig:
     processes: int | None = setting(None, "how many there are, with a coordinator", at_least=1)
     process: int | None = setting(None, "which of them this is", at_least=0)
     members_at_once: int | None = setting(
-        None, "members a device trains at once; null: as many as fit", at_least=1
+        None, "members a device trains at once; null: chosen by work and memory", at_least=1
+    )
+    rematerialise: bool | None = setting(
+        None,
+        "compute layers again in the backward pass, to save memory (distilbert); null: no more "
+        "than it takes to fit",
     )
     predict_batch: int | None = setting(
         256, "documents a device predicts at once; null: as many as fit", at_least=1
@@ -259,6 +269,7 @@ RENAMED = {
     "ensemble.members_at_once": "devices.members_at_once",
     "ensemble.predict_batch": "devices.predict_batch",
     "data.cache": "devices.cache",
+    "model.rematerialise": "devices.rematerialise",
 }
 
 # What a run did before a setting existed, where that is not the setting's default.

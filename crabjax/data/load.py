@@ -24,7 +24,7 @@ from crabjax.data.sources import SOURCES
 from crabjax.data.synthetic import make_synthetic
 from crabjax.files import DataError, DataWarning
 
-_FORMAT = 2  # raise it when the same input would give other arrays or notes: old ones go unused
+_FORMAT = 3  # raise it when the same input would give other arrays or notes: old ones go unused
 
 
 @dataclass(frozen=True)
@@ -102,6 +102,11 @@ def find_files(config: DataConfig) -> dict[str, Path]:
             raise DataError(
                 f"data.{split}: no such file: {path.absolute()}. {_advice(config, path)}"
             )
+    if files["train"].samefile(files["test"]):
+        raise DataError(
+            f"data.test: expected another file than data.train, found {files['test']} as both; "
+            "a score on documents that were learnt from says nothing"
+        )
     return files
 
 
@@ -150,7 +155,14 @@ def _compare(corpora: Mapping[str, Corpus]) -> list[str]:
     train = corpora["train"]
     known, ids = set(train.label_names), set(train.ids or ())
     notes = []
+    if 2 * (distinct := len(set(train.documents))) < len(train):
+        notes.append(
+            f"train: {len(train)} documents, but {distinct} different texts; is the right column "
+            "read?"
+        )
     for split, corpus in corpora.items():
+        if split != "train" and corpus.documents == train.documents:
+            notes.append(f"{split}: the texts of the training file; results on them say little")
         unknown = [set(labels) - known for labels in corpus.label_sets]
         if count := sum(map(bool, unknown)):
             names = sorted(set().union(*unknown))
@@ -211,14 +223,14 @@ def _advice(config: DataConfig, path: Path) -> str:
         if name in SOURCES:
             about = SOURCES[name].about
             return (
-                f"Make it with `python scripts/prepare_data.py {name} --raw FOLDER --output "
-                f"{path.parent}`, where FOLDER holds {about.files}, from {about.where}"
+                f"Make it with `crabjax prepare {name} --raw FOLDER --output {path.parent}`, where "
+                f"FOLDER holds {about.files}, from {about.where}"
             )
         ratio = name.removeprefix("rcv1_t10_")
         if ratio != name and ratio.isdigit():
             return (
-                "Make it from RCV1 (`python scripts/prepare_data.py rcv1 --help`) with `python "
-                f"scripts/prepare_data.py resample --input data/rcv1 --labels 10 --mean-ir {ratio} "
+                "Make it from RCV1 (`crabjax prepare rcv1 --help`) with `crabjax prepare "
+                f"resample --input data/rcv1 --labels 10 --mean-ir {ratio} "
                 f"--output {path.parent}`"
             )
-    return "`python scripts/prepare_data.py --help` lists the data sets it can make"
+    return "`crabjax prepare --help` lists the data sets it can make"

@@ -43,9 +43,8 @@ def halve_until_it_fits(what: str, size: int, bytes_needed: Callable[[int], floa
       size: to begin with; 1 is returned even if that does not fit.
       bytes_needed: the estimate for a size.
     """
-    # Processes that saw different limits would start programs of different shapes, and wait.
-    limit, wanted = float(array_of_first(np.array([device_bytes()]))[0]), size
-    while (needed := bytes_needed(size)) * MARGIN > limit and size > 1:
+    limit, wanted = memory_limit(), size
+    while not fits(needed := bytes_needed(size), limit) and size > 1:
         size = -(-size // 2)
     log.log(
         logging.INFO if size == wanted else logging.WARNING,
@@ -54,6 +53,19 @@ def halve_until_it_fits(what: str, size: int, bytes_needed: Callable[[int], floa
         *(needed / 1e6, limit / 1e6),
     )
     return size
+
+
+def fits(needed: float, limit: float) -> bool:
+    """Whether a program whose estimate is ``needed`` bytes can be run in ``limit`` bytes."""
+    return needed * MARGIN <= limit
+
+
+def memory_limit() -> float:
+    """Memory of one device, the same for all processes.
+
+    Processes that saw different limits would start programs of different shapes, and wait.
+    """
+    return float(array_of_first(np.array([device_bytes()]))[0])
 
 
 def device_bytes() -> float:
@@ -95,7 +107,7 @@ def _temporary_bytes(jaxpr: Any) -> int:
     alive: dict[Any, int] = {}
     most = 0
     for position, equation in enumerate(jaxpr.eqns):
-        inside = max((_temporary_bytes(inner) for inner in _inner(equation)), default=0)
+        inside = max((_temporary_bytes(inner) for inner in inner_programs(equation)), default=0)
         for variable in equation.outvars:
             if variable in last_use and variable in stored and variable not in results:
                 alive[variable] = _bytes(variable)
@@ -127,7 +139,7 @@ def _uses(jaxpr: Any) -> tuple[dict[Any, int], set[Any]]:
     return last_use, stored
 
 
-def _inner(equation: Any) -> Iterator[Any]:
+def inner_programs(equation: Any) -> Iterator[Any]:
     """The programs inside a loop, a branch or a call."""
     for value in equation.params.values():
         for one in value if isinstance(value, list | tuple) else (value,):

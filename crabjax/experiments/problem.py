@@ -1,6 +1,7 @@
 """A data set made ready for a run: arrays, and which documents each seed may query."""
 
 import math
+import warnings
 from typing import NamedTuple
 
 import numpy as np
@@ -14,6 +15,10 @@ from crabjax.models import Model
 
 class ProblemError(ValueError):
     """A schedule that the data cannot meet."""
+
+
+class ProblemWarning(UserWarning):
+    """A schedule that the data meet, but otherwise than it reads."""
 
 
 class Problem(NamedTuple):
@@ -99,6 +104,9 @@ def _first_labelled(poolable: np.ndarray, config: Config) -> tuple[np.ndarray, i
     for row, seed in enumerate(loop.seeds):
         pool = np.flatnonzero(poolable[row])
         initial[row, pool[_draw(seed, "initial", available, loop.initial_size)]] = True
+    if loop.query_size > (left := available - loop.initial_size):
+        asked = f"loop.query_size: {loop.query_size} asked for, found {left} unlabelled documents"
+        warnings.warn(f"{asked}: the first query takes them all", ProblemWarning, stacklevel=3)
     until_empty = math.ceil((available - loop.initial_size) / loop.query_size)
     return initial, min(loop.rounds, until_empty)
 

@@ -21,6 +21,7 @@ class Progress:
         self._round_seconds: list[float] = []
         self.seconds: dict[str, float] = {}
         self.current = ""  # the phase under way
+        self._rows = 0
 
     @contextmanager
     def round(self, number: int) -> Iterator[None]:
@@ -42,9 +43,8 @@ class Progress:
         self.seconds[name] = self.seconds.get(name, 0.0) + time.perf_counter() - start
 
     def header(self) -> None:
-        """Prints the title and the column names."""
+        """Prints the title; the names of columns come with the first row, if there is one."""
         print(self._title, file=self._stream)
-        self._row(COLUMNS)
 
     def row(self, records: Sequence[Record]) -> str:
         """Prints, and returns, the result of the round: mean and standard error over seeds."""
@@ -52,6 +52,9 @@ class Progress:
             mean_and_error([value_of(record, one) for record in records], digits=3)
             for one in DECIDED
         ]
+        if self._rows == 0:
+            self._row(COLUMNS)
+        self._rows += 1
         times = [f"{self.seconds.get(name, 0.0):.1f}" for name in ("fit", "predict", "query")]
         return self._row((str(self._number), str(records[0]["labelled"]), *scores, *times))
 

@@ -1,10 +1,12 @@
 """Several runs as one experiment: one folder each, one comparison."""
 
 import json
+import os
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from crabjax.config import Config, ConfigError
+from crabjax.data.load import find_files
 from crabjax.devices.processes import is_first
 from crabjax.experiments.loop import run
 from crabjax.files import write_text
@@ -33,8 +35,11 @@ def run_experiment(
     """
     for experiment, variants in experiments.items():
         for config in variants.values():
-            get_strategy(config.strategy.name)  # before any run, not hours later
+            # All of this before any run, not hours later.
+            get_strategy(config.strategy.name).check_members(config.ensemble.members)
+            _check_devices(config)
             get_builder(config.model.name)
+            find_files(config.data)
         if missing := [name for name in only or () if name not in variants]:
             raise ConfigError(f"--only {missing[0]}: {experiment} has {', '.join(variants)}")
     names = [Path(name).stem for name in experiments]
@@ -50,6 +55,18 @@ def run_experiment(
     if len(runs) > 1 and is_first():
         draw_data_sets(runs, root / "comparison.png")
         print(f"picture of all: {root / 'comparison.png'}")
+
+
+def _check_devices(config: Config) -> None:
+    """Raises ConfigError for a place among processes without the means to find the others."""
+    devices = config.devices
+    if devices.coordinator is None and "JAX_COORDINATOR_ADDRESS" not in os.environ:
+        for name in ("processes", "process"):
+            if (value := getattr(devices, name)) is not None:
+                raise ConfigError(
+                    f"devices.{name}: expected devices.coordinator beside it, as host:port of the "
+                    f"first process, found {value} alone"
+                )
 
 
 def compare(

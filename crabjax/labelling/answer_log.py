@@ -10,7 +10,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from crabjax.files import write_text
-from crabjax.labelling.answers import SKIPPED, Answer, unknown_label
+from crabjax.labelling.answers import RESERVED, SKIPPED, Answer, composed, unknown_label
 
 
 class ProjectError(ValueError):
@@ -66,11 +66,12 @@ def _parse(where: str, line: str, ids: Set[str], label_names: Sequence[str]) -> 
     identity, labels = record["id"], record["labels"]
     if not isinstance(identity, str) or identity not in ids:
         raise ValueError(f"unknown id {identity!r}")
-    if labels == SKIPPED:
-        return Answer(where, identity, SKIPPED)
+    if isinstance(labels, str) and labels in RESERVED:
+        return Answer(where, identity, labels)
     if not isinstance(labels, list):
         raise ValueError(f'expected "labels" to be a list or "{SKIPPED}", found {labels!r}')
-    for label in labels:
+    names = [composed(label) if isinstance(label, str) else label for label in labels]
+    for label in names:
         if problem := unknown_label(label, label_names):
             raise ValueError(problem)
-    return Answer(where, identity, sorted(set(labels)))
+    return Answer(where, identity, sorted(set(names)))

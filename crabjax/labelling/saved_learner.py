@@ -1,5 +1,6 @@
 """A learner on disk: JSON for texts and answers, safetensors for parameters."""
 
+import functools
 import hashlib
 import json
 from collections.abc import Iterator
@@ -13,8 +14,9 @@ import jax.numpy as jnp
 import numpy as np
 from flax.traverse_util import flatten_dict, unflatten_dict
 
-from crabjax.files import atomic_write, write_text
+from crabjax.files import PRIVATE, atomic_write, write_text
 from crabjax.models import Params
+from crabjax.models.pretrained import stack_layers
 
 STATE, PARAMS = "learner.json", "params.safetensors"
 VERSION = metadata.version("crabjax")
@@ -38,7 +40,7 @@ def write_saved(folder: Path, saved: SavedLearner) -> None:
     off in between is noticed on reading."""
     from safetensors.numpy import save
 
-    folder.mkdir(parents=True, exist_ok=True)
+    folder.mkdir(PRIVATE, parents=True, exist_ok=True)
     digest = None
     if saved.params is not None:
         arrays: Any = flatten_dict(jax.tree.map(np.asarray, saved.params), sep="/")
@@ -77,6 +79,8 @@ def read_saved(folder: Path) -> SavedLearner:
     if hashlib.sha256(content).hexdigest() != digest:
         raise SavedLearnerError(f"{folder / PARAMS}: not the parameters saved with {path.name}")
     params = unflatten_dict(load(content), sep="/")
+    # Until 0.2 every layer of a transformer had arrays of its own.
+    params = stack_layers(params, functools.partial(np.stack, axis=1))  # [M, layers, ...]
     return SavedLearner(state, jax.tree.map(jnp.asarray, params), version)
 
 

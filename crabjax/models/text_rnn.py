@@ -6,7 +6,7 @@ from flax import nnx
 
 from crabjax.config import ModelConfig
 from crabjax.models.base import Classifier, Dense, dropout, uniform
-from crabjax.models.gru import CHUNK, GRU, run_gru
+from crabjax.models.on_cpu.gru import CHUNK, GRU, run_gru
 
 EMBEDDING_BOUND = 0.25
 

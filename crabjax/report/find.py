@@ -1,8 +1,10 @@
 """The records of runs, found in folders and put in an order to show them."""
 
+import json
 from pathlib import Path
 
-from crabjax.report.records import read_records
+from crabjax.report.kept import read_kept
+from crabjax.report.records import Record, read_records
 
 FIRST = ("crab", "random", "besra")  # drawn and listed before the others
 
@@ -10,7 +12,8 @@ FIRST = ("crab", "random", "besra")  # drawn and listed before the others
 def find_runs(folders: list[Path], only: list[str] | None = None) -> dict[str, dict[str, list]]:
     """Records by run name, by data set and model; a folder may be a run or hold runs.
 
-    Runs of one name are told apart by the folder above them.
+    Runs of one name are told apart by the folder above them. Records also say how members start
+    (``member_init``), where that is known.
 
     Args:
       folders: to look in.
@@ -19,16 +22,33 @@ def find_runs(folders: list[Path], only: list[str] | None = None) -> dict[str, d
     found: dict[str, list[tuple[str, Path, list]]] = {}
     for folder in folders:
         files = sorted(folder.rglob("records.jsonl"))
-        if not files:
-            raise FileNotFoundError(f"{folder}: no records.jsonl in it or below it")
+        kept = sorted(folder.glob("*.jsonl.gz")) if folder.is_dir() else [folder]
+        if not folder.exists() or not (files or kept):
+            raise FileNotFoundError(
+                f"{folder}: no records.jsonl in it or below it; `crabjax train` writes them"
+            )
+        for file in kept:
+            for name, records in read_kept(file).items():
+                experiment = f"{records[0]['data']}, {records[0]['model']}"
+                found.setdefault(experiment, []).append((name, file, records))
         for file in files:
-            records = read_records(file)
+            records = _with_member_init(file)
             name = file.parent.name if file.parent != folder else records[0]["strategy"]
             experiment = f"{records[0]['data']}, {records[0]['model']}"
             found.setdefault(experiment, []).append((name, file, records))
     return {
         experiment: in_order(experiment, named(runs), only) for experiment, runs in found.items()
     }
+
+
+def _with_member_init(file: Path) -> list[Record]:
+    records = read_records(file)
+    try:
+        run = json.loads((file.parent / "run.json").read_text(encoding="utf-8"))
+        member_init = run["config"]["ensemble"]["member_init"]
+    except (OSError, ValueError, KeyError, TypeError):
+        return records
+    return [record | {"member_init": member_init} for record in records]
 
 
 def named(runs: list[tuple[str, Path, list]]) -> dict[str, list]:
@@ -45,8 +65,10 @@ def named(runs: list[tuple[str, Path, list]]) -> dict[str, list]:
 
 def in_order(experiment: str, runs: dict[str, list], only: list[str] | None) -> dict[str, list]:
     """The runs to show: those asked for, or all, the ones others are compared with first."""
-    if missing := [name for name in only or () if name not in runs]:
+    # A run named "no attention" lies in the folder no_attention.
+    asked = [name if name in runs else name.replace(" ", "_") for name in only or ()]
+    if missing := [name for name in asked if name not in runs]:
         raise ValueError(f"--only {missing[0]}: {experiment} has {', '.join(runs)}")
     others = [name for name in runs if name not in FIRST]
-    order = only or [*(name for name in FIRST if name in runs), *others]
+    order = asked or [*(name for name in FIRST if name in runs), *others]
     return {name: runs[name] for name in order}

@@ -10,7 +10,7 @@ from crabjax.scoring.beta import BetaRule
 from crabjax.strategies.base import Pool, Selection, register
 
 
-@register("besra")
+@register("besra", needs_disagreement=True)
 def besra(key: jax.Array, pool: Pool, query_size: int, config: StrategyConfig) -> Selection:
     """Gains of equal label weight over all of U, spread out by k-means.
 

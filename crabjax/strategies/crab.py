@@ -25,7 +25,11 @@ Rows = Callable[[np.ndarray], np.ndarray]
 """From documents [X] to their rows of S, [X, P]."""
 
 
-@register("crab", needs_features=lambda config: config.cluster == "features")
+@register(
+    "crab",
+    needs_features=lambda config: config.cluster == "features",
+    needs_disagreement=True,
+)
 def crab(key: jax.Array, pool: Pool, query_size: int, config: StrategyConfig) -> Selection:
     """Refines the pool by label correlations, scores with attention, spreads out by k-means.
 

@@ -13,7 +13,7 @@ from crabjax.strategies.base import Pool, Selection, register
 _BLOCK_SIZE = 2048  # documents whose gains on all anchors are held at once
 
 
-@register("epig")
+@register("epig", needs_disagreement=True)
 def epig(key: jax.Array, pool: Pool, query_size: int, config: StrategyConfig) -> Selection:
     """The largest expected predictive information gain.
 

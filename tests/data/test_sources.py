@@ -56,7 +56,7 @@ def test_a_registered_source_is_a_command_and_an_advice(tmp_path, monkeypatch, c
             register_source(name, uklex.ABOUT)(uklex.prepare)
     monkeypatch.setitem(SOURCES, "laws", Source(uklex.ABOUT, uklex.prepare))
     missing = str(tmp_path / "train.jsonl")
-    with pytest.raises(DataError, match=r"prepare_data\.py laws --raw FOLDER .*uk-lex18\.jsonl"):
+    with pytest.raises(DataError, match=r"crabjax prepare laws --raw FOLDER .*uk-lex18\.jsonl"):
         load_data(DataConfig(name="laws", train=missing, test=missing))
     lines = [json.dumps({"body": f"law {number}", "labels": ["tax"]}) for number in range(3)]
     (tmp_path / "uk-lex18.jsonl").write_text("\n".join(lines))

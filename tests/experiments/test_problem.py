@@ -4,7 +4,8 @@ import numpy as np
 import pytest
 
 from crabjax.config import from_dict
-from crabjax.experiments.problem import ProblemError, prepare
+from crabjax.config.build import merge
+from crabjax.experiments.problem import ProblemError, ProblemWarning, prepare
 from crabjax.files import DataError
 
 TREE = {
@@ -49,3 +50,11 @@ def test_missing_data_are_said_before_an_encoder_is_looked_for(tmp_path):
     model = {"name": "distilbert", "pretrained": str(tmp_path / "no encoder either")}
     with pytest.raises(DataError, match=r"data\.train: no such file"):
         prepare(from_dict({"data": missing, "model": model}))
+
+
+def test_a_query_larger_than_the_pool_is_said():
+    with pytest.warns(ProblemWarning, match="5000 asked for, found .* unlabelled documents"):
+        found = prepare(
+            from_dict(merge(TREE, {"loop": {"query_size": 5000}, "data": {"validation_size": 12}}))
+        )
+    assert found.rounds == 1

@@ -32,6 +32,12 @@ def test_off_a_terminal_only_the_table_is_printed():
     assert row.split()[:6] == ["1", "30", "0.600", "±0.100", "0.200", "±0.000"]
 
 
+def test_without_a_round_there_is_no_table():
+    stream = io.StringIO()
+    Progress("corpus crab", 3, stream).header()
+    assert stream.getvalue() == "corpus crab\n"
+
+
 def test_on_a_terminal_a_live_line_tells_phase_and_time_left():
     _, text = two_rounds(Terminal())
     assert "corpus crab: round 0/3, fit\r" in text

@@ -75,7 +75,8 @@ def test_a_folder_without_project_is_named(tmp_path):
 def test_answers_are_kept_and_counted(project):
     added = project.add([entry("d1", ["a"]), entry("d2", "skipped"), entry("d3", None)])
     assert added._asdict() == {
-        "labelled": 1, "skipped": 1, "blank": 1, "known": 0, "replaced": 0,
+        "labelled": 1, "skipped": 1, "withdrawn": 0, "blank": 1, "kept": 0, "known": 0,
+        "replaced": 0,
     }  # fmt: skip
     assert by_id(project) == {"d1": ["a"], "d2": "skipped"}
     assert project.add([entry("d1", ["a"])]).known == 1

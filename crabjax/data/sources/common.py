@@ -90,7 +90,7 @@ SOURCES: dict[str, Source] = {}
 
 
 def register_source(name: str, about: About) -> Callable[[Function], Function]:
-    """Makes the decorated function the command ``name`` of ``prepare_data.py``.
+    """Makes the decorated function the command ``crabjax prepare name``.
 
     Args:
       name: of the command, and of the data set in ``data.name``.

@@ -1,0 +1,68 @@
+"""Records of many runs in one small file, to be kept beside the tables made from them."""
+
+import gzip
+import json
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from crabjax.files import atomic_write, read_json_lines
+from crabjax.report.comparison import Runs
+from crabjax.report.records import AT_HALF, MEASURES, Record, RecordsError, value_of
+
+_SAME = ("seed", "round", "labelled", "strategy", "preset", "model", "data", "member_init")
+_COUNTS = ("mean_ir_selected", "hard_left", "negative_left")
+_KEPT = (*MEASURES, *AT_HALF)
+_PHASES = ("fit", "predict", "query")
+
+
+def write_kept(experiments: Mapping[str, Runs], folder: Path) -> list[Path]:
+    """Writes one ``.jsonl.gz`` an experiment: what tables need of its records.
+
+    The documents selected are replaced by their number, the members by their mean.
+    """
+    paths = []
+    for experiment, runs in experiments.items():
+        path = folder / f"{experiment.replace(', ', '.')}.jsonl.gz"
+        lines = [_line(name, record) for name, records in runs.items() for record in records]
+        with atomic_write(path) as file:
+            # No time in its head: equal records are an equal file.
+            file.write(gzip.compress("".join(lines).encode(), mtime=0))
+        paths.append(path)
+    return paths
+
+
+def read_kept(path: Path) -> dict[str, list[Record]]:
+    """Records by run name.
+
+    Raises:
+      RecordsError: naming the line of what is not such a record.
+    """
+    runs: dict[str, list[Record]] = {}
+    for number, record in read_json_lines(path):
+        if missing := {"run", "seed", "labelled", "data", "model", *_KEPT[2:]} - record.keys():
+            raise RecordsError(f"{path}:{number}: expected a record with {sorted(missing)[0]}")
+        runs.setdefault(record.pop("run"), []).append(record)
+    if not runs:
+        raise RecordsError(f"{path}: no record in it")
+    return runs
+
+
+def _line(name: str, record: Record) -> str:
+    kept: Record = {"run": name} | {key: record[key] for key in _SAME if key in record}
+    # Seven digits are what the float32 of a record has.
+    kept |= {key: float(f"{value_of(record, key):.7g}") for key in _KEPT}
+    kept |= {key: _rounded(record.get(key)) for key in _COUNTS}
+    selected, failed = record["selected"], record.get("failed_epochs", [])
+    kept["selected"] = selected if isinstance(selected, int) else len(selected)
+    kept["seconds"] = {key: round(record["seconds"].get(key, 0.0), 4) for key in _PHASES}
+    kept["members"] = {"micro_f1": [_rounded(_mean(record["members"]["micro_f1"]))]}
+    kept["failed_epochs"] = [epoch for epoch in failed if epoch >= 0]
+    return json.dumps(kept) + "\n"
+
+
+def _rounded(value: float | None) -> float | None:
+    return None if value is None else float(f"{value:.7g}")
+
+
+def _mean(values: Sequence[float]) -> float:
+    return sum(values) / len(values)
