@@ -71,6 +71,23 @@ def small_word_tables():
         yield
 
 
+def test_without_validation_documents_the_last_epoch_is_kept():
+    setting = make_setting()
+    config = dataclasses.replace(CONFIG, epochs=4)
+    last, info = setting._replace(validation_rows=np.zeros((MEMBERS, 0), int)).fit(config)
+    assert info.best_epoch.tolist() == [3] * MEMBERS
+    assert info.epochs_run.tolist() == [4] * MEMBERS
+    # A validation F1 that rises to the end keeps the same parameters: train on what is validated.
+    for member in range(MEMBERS):
+        own = setting.train_rows[member, : setting.train_counts[member]]
+        rows = np.tile(own[:20], (MEMBERS, 1))
+        best, compared = setting._replace(validation_rows=rows).fit(config)
+        np.testing.assert_array_equal(compared.loss[member], info.loss[member])
+        if compared.best_epoch[member] == 3:
+            same = jax.tree.map(lambda a, b: np.array_equal(a[member], b[member]), last, best)
+            assert all(jax.tree.leaves(same))
+
+
 @pytest.fixture(scope="module")
 def setting():
     return make_setting()
@@ -288,7 +305,6 @@ def test_member_keys():
         ({"labels": np.zeros((5, 2), bool)}, "labels: expected N = 90 as in inputs, found 5"),
         ({"train_counts": np.array([1, 2])}, "train_counts: expected M = 3 .* found 2"),
         ({"train_counts": np.array([0, 2, 2])}, "train_counts: expected 1 to 48"),
-        ({"validation_rows": np.zeros((3, 0), int)}, "validation_rows: expected at least one"),
         ({"validation_rows": np.full((3, 2), 90)}, "validation_rows: expected rows 0 to 89"),
         ({"train_rows": np.full((3, 48), -1)}, "train_rows: expected rows 0 to 89"),
         ({"train_rows": np.zeros(3, int)}, r"train_rows: expected shape \[M, C\]"),
