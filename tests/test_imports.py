@@ -20,6 +20,7 @@ ROOMS = {
     "keys": "",
     "cache": "files",
     "metrics": "checks",
+    "thresholds": "checks",
     "scoring": "checks",
     "config": "",
     "devices": "checks config",
@@ -31,9 +32,9 @@ ROOMS = {
     "strategies": "checks config keys pool scoring",
     "report": "files",
     "experiments": "config data devices ensemble files inputs keys metrics models report"
-    " strategies",
+    " strategies thresholds",
     "labelling": "checks config data ensemble files inputs keys metrics models pool report"
-    " strategies",
+    " strategies thresholds",
     "integrations": "checks config keys scoring strategies",
     "benchmarks": "config devices ensemble experiments integrations keys models pool scoring",
     "cli": "benchmarks cache config data devices experiments files integrations labelling report",
