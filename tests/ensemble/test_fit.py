@@ -133,7 +133,10 @@ def plain_fit(setting: Setting, config: EnsembleConfig, member: int, rate=None):
             )
             total += float(value) * len(chosen)
         losses.append(total / len(order))
-        scores.append(micro_f1(apply(params, setting.inputs[valid]), setting.labels[valid]))
+        f1 = 0.0
+        if len(valid):
+            f1 = micro_f1(apply(params, setting.inputs[valid]), setting.labels[valid])
+        scores.append(f1)
         if scores[-1] > best_f1 or len(valid) == 0:
             best, best_f1, best_epoch = params, scores[-1], epoch
         if epoch - best_epoch >= config.patience:
