@@ -17,6 +17,7 @@ FILES = sorted(PACKAGE.rglob("*.py"))
 ROOMS = {
     "checks": "",
     "files": "",
+    "seals": "",
     "keys": "",
     "cache": "files",
     "metrics": "checks",
@@ -31,9 +32,9 @@ ROOMS = {
     "strategies": "checks config keys pool scoring",
     "report": "files",
     "experiments": "config data devices ensemble files inputs keys metrics models report"
-    " strategies",
+    " seals strategies",
     "labelling": "checks config data ensemble files inputs keys metrics models pool report"
-    " strategies",
+    " seals strategies",
     "integrations": "checks config keys scoring strategies",
     "benchmarks": "config devices ensemble experiments integrations keys models pool scoring",
     "cli": "benchmarks cache config data devices experiments files integrations labelling report",
