@@ -134,8 +134,8 @@ def run_predict(options: argparse.Namespace) -> None:
     learner = project.learner()
     project.restore(learner)
     probabilities = learner.predict_proba(project.texts)
+    labels, sources = project.decide(learner.predict(project.texts))
     project.keep(learner)
-    labels, sources = project.decide(probabilities)
     write_predictions(
         options.output,
         project.ids,

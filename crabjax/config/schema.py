@@ -43,7 +43,9 @@ class DataConfig:
         None, "file that epochs are compared on; null: drawn from the training file, by seed"
     )
     validation_size: int = setting(
-        1000, "documents that epochs are compared on, taken out of the pool", at_least=1
+        1000,
+        "documents that epochs are compared on, taken out of the pool (ensemble.keep: best)",
+        at_least=1,
     )
     validation_from: Literal["random", "last"] = setting(
         "random",
@@ -75,6 +77,12 @@ class ModelConfig:
     dropout: float = setting(
         0.5, "share of the document vector left out in training", at_least=0.0, at_most=0.95
     )
+    input_dropout: float = setting(
+        0.0,
+        "share of the encoder's vector left out in training (frozen)",
+        at_least=0.0,
+        at_most=0.95,
+    )
     pretrained: str = setting(
         "distilbert-base-uncased", "hub name or folder of the encoder (distilbert, frozen)"
     )
@@ -99,9 +107,21 @@ class EnsembleConfig:
     member_init: Literal["same", "independent"] = setting(
         "independent", "whether the members of a seed start from the same parameters"
     )
+    threshold: Literal["learnt", "half"] = setting(
+        "learnt",
+        "what a probability must exceed for its label: what maximises the F1 expected over the "
+        "unlabelled documents, or 0.5",
+    )
     batch_size: int = setting(50, "documents in a training step", at_least=1)
+    keep: Literal["last", "best"] = setting(
+        "last",
+        "the epoch whose parameters are kept: the last, or the best on validation documents, whose "
+        "labels no budget counts",
+    )
     epochs: int = setting(80, "the most epochs", at_least=1)
-    patience: int = setting(30, "epochs without a better validation F1 before a stop", at_least=1)
+    patience: int = setting(
+        30, "epochs without a better validation F1 before a stop (keep: best)", at_least=1
+    )
     learning_rate: float = setting(5e-3, "of AdamW", above=0.0)
     weight_decay: float = setting(0.01, "of AdamW", at_least=0.0)
     schedule: Literal["constant", "warmup_linear"] = setting(
@@ -253,4 +273,8 @@ RENAMED = {
 }
 
 # What a run did before a setting existed, where that is not the setting's default.
-BEFORE_IT_EXISTED: dict[str, Any] = {}
+BEFORE_IT_EXISTED: dict[str, Any] = {
+    "ensemble.keep": "best",
+    "ensemble.threshold": "half",
+    "model.input_dropout": 0.0,  # its default is not the preset's
+}

@@ -88,7 +88,8 @@ def fit_ensemble(
       labels: bool [N, K].
       train_rows: int32 [M, C], rows of ``inputs`` each member trains on.
       train_counts: int32 [M], how many of them, from the left, are live.
-      validation_rows: int32 [M, V], rows the epochs are compared on.
+      validation_rows: int32 [M, V], rows the epochs are compared on; with V = 0 the parameters of
+        the last epoch are kept.
       devices: how many members train, and how many validation documents are predicted, at once.
 
     Returns:

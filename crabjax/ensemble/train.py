@@ -19,8 +19,10 @@ class FitInfo(NamedTuple):
 
     Attributes:
       loss: mean training loss [M, epochs], NaN after a member stopped.
-      validation_f1: validation micro-F1 [M, epochs], NaN after a member stopped.
-      best_epoch: epoch [M] whose parameters were kept: the first with the highest F1.
+      validation_f1: validation micro-F1 [M, epochs], NaN after a member stopped; 0 without
+        validation documents.
+      best_epoch: epoch [M] whose parameters were kept: the first with the highest F1, or the last
+        one without validation documents.
       epochs_run: number of epochs [M] until the member stopped.
       failed_epoch: epoch [M] in which the loss was not finite, -1 where it always was.
     """
@@ -55,7 +57,7 @@ class TrainingData(NamedTuple):
       keys: [M], of batch order and dropout.
       train_rows: int32 [M, C].
       train_counts: int32 [M], the live part of ``train_rows``.
-      validation_rows: int32 [M, V].
+      validation_rows: int32 [M, V]; with V = 0 epochs are not compared.
       words: int32 [M, W] of ``word_rows.training_words``; None for models without a word table.
     """
 
@@ -124,8 +126,12 @@ def train(recipe: Recipe, params: Params, data: TrainingData) -> tuple[Params, F
 
     def run_epoch(progress: _Progress) -> _Progress:
         trained, loss = _train_epoch(recipe, progress, data, inputs)
-        f1, finite = _validate(recipe, _with_all_words(model, params, data, trained), data)
-        return _record(config, progress, trained, loss, f1, finite)
+        compared = data.validation_rows.shape[1] > 0
+        if compared:
+            f1, finite = _validate(recipe, _with_all_words(model, params, data, trained), data)
+        else:
+            f1, finite = jnp.zeros_like(loss), _finite(trained.params)
+        return _record(config, progress, trained, loss, f1, finite, compared)
 
     def unfinished(progress: _Progress) -> jax.Array:
         return (progress.epoch < config.epochs) & jnp.any(progress.training)
@@ -227,10 +233,16 @@ def _validate(recipe: Recipe, params, data: TrainingData):
     return 2 * hits / jnp.maximum(totals, 1), jnp.all(finite, axis=0)
 
 
-def _record(config, progress: _Progress, trained: Trained, loss, f1, finite) -> _Progress:
+def _finite(params: Params) -> jax.Array:
+    """Whether all parameters [M, ...] of a member are finite, [M]."""
+    leaves = [jnp.isfinite(leaf) for leaf in jax.tree.leaves(params)]
+    return jnp.stack([leaf.reshape(len(leaf), -1).all(axis=1) for leaf in leaves]).all(axis=0)
+
+
+def _record(config, progress: _Progress, trained: Trained, loss, f1, finite, compared) -> _Progress:
     """Books one epoch: best parameters, failures, and who goes on."""
     good = progress.training & finite & jnp.isfinite(loss)
-    improved = good & (f1 > progress.best_f1)
+    improved = good & (f1 > progress.best_f1) if compared else good
     best_epoch = jnp.where(improved, progress.epoch, progress.best_epoch)
     failed = progress.training & ~good
     column = functools.partial(lax.dynamic_update_index_in_dim, index=progress.epoch, axis=1)

@@ -31,7 +31,7 @@ class Problem(NamedTuple):
     test_inputs: np.ndarray
     test_labels: np.ndarray  # bool [X, K]
     poolable: np.ndarray  # bool [S, N]; false for documents held out for validation
-    validation_rows: np.ndarray  # int32 [S, V], rows of inputs
+    validation_rows: np.ndarray  # int32 [S, V], rows of inputs; V = 0: epochs are not compared
     initial: np.ndarray  # bool [S, N], the first labelled set
     rounds: int  # queries until the schedule or the pool ends
     fingerprint: str  # of the data's content
@@ -49,7 +49,8 @@ def prepare(config: Config) -> Problem:
       ProblemError: when the data are too few for the schedule.
     """
     data = load_dataset(config)
-    parts = [data.train] + ([data.validation] if data.validation is not None else [])
+    compared = config.ensemble.keep == "best"  # else nobody may look at validation labels
+    parts = [data.train] + ([data.validation] if compared and data.validation is not None else [])
     tokens = np.concatenate([part.tokens for part in parts])
     labels = np.concatenate([part.labels for part in parts])
     poolable, validation_rows = _hold_out(data, config)
@@ -73,6 +74,8 @@ def prepare(config: Config) -> Problem:
 def _hold_out(data: Dataset, config: Config) -> tuple[np.ndarray, np.ndarray]:
     documents, seeds = len(data.train.tokens), config.loop.seeds
     poolable = np.ones((len(seeds), documents), bool)  # [S, N]
+    if config.ensemble.keep == "last":
+        return poolable, np.zeros((len(seeds), 0), np.int32)
     if data.validation is not None:
         rows = np.arange(documents, documents + len(data.validation.tokens), dtype=np.int32)
         return poolable, np.tile(rows, (len(seeds), 1))

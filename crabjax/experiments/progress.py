@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import TextIO
 
-from crabjax.report.records import Record, mean_and_error
+from crabjax.report.records import DECIDED, Record, mean_and_error, value_of
 
 COLUMNS = ("round", "labelled", "micro-F1", "macro-F1", "fit s", "predict s", "query s")
 
@@ -49,8 +49,8 @@ class Progress:
     def row(self, records: Sequence[Record]) -> str:
         """Prints, and returns, the result of the round: mean and standard error over seeds."""
         scores = [
-            mean_and_error([record[measure] for record in records], digits=3)
-            for measure in ("micro_f1", "macro_f1")
+            mean_and_error([value_of(record, one) for record in records], digits=3)
+            for one in DECIDED
         ]
         if self._rows == 0:
             self._row(COLUMNS)

@@ -64,8 +64,9 @@ def write_suggestion(
       style: of a CSV file.
     """
     rows = []
-    for index, score, row, source in zip(*suggestion):
-        rows.append(_suggested(ids[int(index)], texts[int(index)], score, row, source, names))
+    for index, score, chances, predicted, source in zip(*suggestion):
+        about = score, chances, predicted, source
+        rows.append(_suggested(ids[int(index)], texts[int(index)], *about, names))
     if path.suffix == ".csv":
         joined = [
             row | {"labels": "", "predicted": LABEL_SEPARATOR.join(row["predicted"] or [])}
@@ -154,6 +155,7 @@ def _suggested(
     text: str,
     score: float,
     probabilities: np.ndarray,
+    predicted: np.ndarray,
     source: str,
     names: Sequence[str],
 ) -> dict[str, Any]:
@@ -161,7 +163,7 @@ def _suggested(
     row: dict[str, Any] = {"id": identity, "text": text, "labels": None, "predicted": None}
     known = not np.isnan(probabilities).any()
     if known:
-        row["predicted"] = [name for name, p in zip(names, probabilities) if p > 0.5]
+        row["predicted"] = [name for name, own in zip(names, predicted) if own]
     row |= {"score": None if np.isnan(score) else float(f"{score:.4g}"), "source": source}
     if known:
         row["probabilities"] = {n: round(float(p), 4) for n, p in zip(names, probabilities)}

@@ -276,18 +276,18 @@ class Project:
         except OSError as error:
             warnings.warn(f"the model could not be kept: {error}", ProjectWarning, stacklevel=2)
 
-    def decide(self, probabilities: np.ndarray) -> tuple[list[list[str]], list[str]]:
+    def decide(self, predicted: np.ndarray) -> tuple[list[list[str]], list[str]]:
         """Labels of every document, and by whom: "person" where one said, else "model".
 
         Args:
-          probabilities: [N, K] of all documents.
+          predicted: bool [N, K] of all documents.
         """
         names, answers = np.array(self.label_names), self.answers()
         labels, sources = [], []
-        for text, row in zip(self.texts, probabilities):
+        for text, row in zip(self.texts, predicted):
             said = answers[text].labels if text in answers else None
             by_person = isinstance(said, list)
-            chosen = np.isin(names, said) if by_person else row > 0.5
+            chosen = np.isin(names, said) if by_person else row
             labels.append(names[chosen].tolist())
             sources.append(PERSON if by_person else MODEL)
         return labels, sources

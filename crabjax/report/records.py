@@ -12,14 +12,18 @@ from crabjax.files import write_text
 
 Record = dict[str, Any]
 
-MEASURES = ("micro_f1", "macro_f1", "mean_average_precision")
+# F1 at the thresholds of a run, and the same measure at 0.5: where a record has only that, the run
+# decided at 0.5.
+DECIDED = {"decided_micro_f1": "micro_f1", "decided_macro_f1": "macro_f1"}
+AT_HALF = tuple(DECIDED.values())
+MEASURES = (*DECIDED, "mean_average_precision")
 _NUMBER, _MAYBE = (int, float), (int, float, type(None))
 _KINDS: dict[str, type | tuple[type, ...]] = {
     **dict.fromkeys(("seed", "round", "labelled"), int),
     **dict.fromkeys(("strategy", "model", "data"), str),
     **dict.fromkeys(("selected", "failed_epochs"), list),
     **dict.fromkeys(("seconds", "members"), dict),
-    **dict.fromkeys(MEASURES, _NUMBER),
+    **dict.fromkeys((*AT_HALF, "mean_average_precision"), _NUMBER),
     **dict.fromkeys(("mean_ir_selected", "hard_left", "negative_left"), _MAYBE),
 }
 
@@ -81,6 +85,11 @@ def _numbers(values: Any) -> bool:
     return isinstance(values, list) and bool(values) and all(isinstance(v, _NUMBER) for v in values)
 
 
+def value_of(record: Record, measure: str) -> Any:
+    """A measure of one record; see :data:`DECIDED`."""
+    return record[measure if measure in record else DECIDED.get(measure, measure)]
+
+
 def curves(records: Sequence[Record], measure: str) -> tuple[np.ndarray, np.ndarray]:
     """The learning curve of every seed, in the order in which seeds first appear.
 
@@ -89,7 +98,7 @@ def curves(records: Sequence[Record], measure: str) -> tuple[np.ndarray, np.ndar
     """
     heights: dict[int, dict[int, float]] = {}
     for record in records:
-        heights.setdefault(record["seed"], {})[record["labelled"]] = record[measure]
+        heights.setdefault(record["seed"], {})[record["labelled"]] = value_of(record, measure)
     labelled = sorted(set.intersection(*map(set, heights.values()))) if heights else []
     values = [[of_seed[count] for count in labelled] for of_seed in heights.values()]
     return np.array(labelled), np.array(values, dtype=float)
@@ -113,7 +122,7 @@ def mean_and_error(values: Sequence[float] | np.ndarray, digits: int = 4) -> str
 def summarise(records: Sequence[Record]) -> dict[str, Any]:
     """Mean and standard deviation over seeds, of the area under the curve and of each round."""
     summary: dict[str, Any] = {"seeds": sorted({record["seed"] for record in records})}
-    for measure in MEASURES:
+    for measure in (*MEASURES, *AT_HALF):
         labelled, values = curves(records, measure)
         areas = area_under_curve(labelled, values)
         spread = int(len(areas) > 1)

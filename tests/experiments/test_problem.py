@@ -15,8 +15,9 @@ TREE = {
 }
 
 
-def problem(**data):
-    return prepare(from_dict(TREE | {"data": TREE["data"] | data}))
+def problem(keep="best", **data):
+    tree = TREE | {"data": TREE["data"] | data, "ensemble": {"keep": keep}}
+    return prepare(from_dict(tree))
 
 
 def test_validation_documents_are_drawn_by_seed_and_leave_the_pool():
@@ -30,6 +31,12 @@ def test_validation_documents_are_drawn_by_seed_and_leave_the_pool():
 def test_the_last_documents_validate_and_stay_in_the_pool_as_in_the_released_code():
     found = problem(validation_size=12, validation_from="last")
     np.testing.assert_array_equal(found.validation_rows, np.tile(np.arange(388, 400), (2, 1)))
+    assert found.poolable.all()
+
+
+def test_no_document_is_held_out_where_the_last_epoch_is_kept():
+    found = problem(keep="last", validation_size=12)
+    assert found.validation_rows.shape == (2, 0)
     assert found.poolable.all()
 
 

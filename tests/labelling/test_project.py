@@ -303,7 +303,7 @@ def test_a_model_that_cannot_be_kept_stops_nobody(project):
 
 def test_people_have_the_last_word(project):
     project.add([entry("d0", ["b"]), entry("d1", "skipped"), entry("d2", [])])
-    labels, sources = project.decide(np.tile([0.9, 0.1], (40, 1)))
+    labels, sources = project.decide(np.tile([True, False], (40, 1)))
     assert labels[:4] == [["b"], ["a"], [], ["a"]]
     assert sources[:4] == ["person", "model", "person", "model"]
 

@@ -77,7 +77,7 @@ def test_an_output_that_cannot_be_written_is_known_before_the_work(project, tmp_
 def test_predictions_are_not_taken_for_answers(project, tmp_path, suffix):
     path = tmp_path / f"predictions{suffix}"
     probabilities = np.array([[0.9, 0.1], [0.2, 0.8]])
-    labels, sources = project.decide(probabilities)
+    labels, sources = project.decide(probabilities > 0.5)
     write_predictions(path, project.ids, labels, sources, probabilities, project.label_names)
     with pytest.raises(PredictionsError, match="`predict` wrote these labels"):
         read_answers(path)
@@ -114,7 +114,8 @@ def test_separators_alone_are_no_answer(tmp_path):
 @pytest.mark.parametrize("text", ["a\rb", "a\nb", 'a "b"', "a,b", "a\r\nb"])
 def test_any_text_survives_the_way_out_and_back(tmp_path, text):
     nothing = np.full((1, 2), np.nan)
-    suggestion = Suggestion(np.array([0]), np.array([np.nan]), nothing, ["random"])
+    no_labels = np.zeros((1, 2), bool)
+    suggestion = Suggestion(np.array([0]), np.array([np.nan]), nothing, no_labels, ["random"])
     write_suggestion(tmp_path / "out.csv", suggestion, ["d0"], [text], ["a", "b"])
     assert read_answers(tmp_path / "out.csv")[0].id == "d0"
 
@@ -136,7 +137,7 @@ def twins(tmp_path):
 def test_an_answer_counts_for_all_documents_with_its_text(twins):
     twins.add([Answer("in.csv:2", "d1", ["a"])])
     assert twins.add([Answer("in.csv:2", "d3", ["a"])]).known == 1
-    labels, sources = twins.decide(np.zeros((4, 2)))
+    labels, sources = twins.decide(np.zeros((4, 2), bool))
     assert labels == [["a"], ["a"], [], ["a"]]
     assert sources == ["person", "person", "model", "person"]
     assert twins.learner().labelled == 1
