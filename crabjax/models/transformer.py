@@ -20,7 +20,6 @@ from crabjax.models.hashed_dropout import Noise, draw_noise, hashed_dropout
 from crabjax.models.pretrained import Architecture, load_parameters, read_architecture
 from crabjax.models.pretrained_files import resolve_pretrained
 
-
 _POLICIES = jax.checkpoint_policies
 # By what the backward pass computes again, what it finds kept.
 _KEPT = {
@@ -118,7 +117,9 @@ class Encoder(nnx.Module):
     The parameters of all layers lie side by side, [layers, ...]: one loop runs over them.
     """
 
-    def __init__(self, architecture: Architecture, dtype, recomputed: Recomputed, *, rngs: nnx.Rngs):
+    def __init__(
+        self, architecture: Architecture, dtype, recomputed: Recomputed, *, rngs: nnx.Rngs
+    ):
         self.positions = architecture.positions
         self.count = architecture.layers
         self.recomputed: Recomputed = recomputed
