@@ -30,6 +30,7 @@ from crabjax.scoring.beta import BetaRule as BetaRule
 from crabjax.scoring.beta import beta_entropy as beta_entropy
 from crabjax.scoring.beta import beta_losses as beta_losses
 from crabjax.scoring.elr import expected_loss_reduction as expected_loss_reduction
+from crabjax.scoring.elr import total_loss_reduction as total_loss_reduction
 from crabjax.scoring.correlation import Correlation as Correlation
 from crabjax.scoring.correlation import label_correlation as label_correlation
 from crabjax.scoring.correlation import update as update
