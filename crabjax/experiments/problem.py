@@ -47,8 +47,7 @@ def prepare(config: Config) -> Problem:
     parts = [data.train] + ([data.validation] if data.validation is not None else [])
     tokens = np.concatenate([part.tokens for part in parts])
     labels = np.concatenate([part.labels for part in parts])
-    poolable, validation_rows = _hold_out(data, config)
-    initial, rounds = _first_labelled(poolable, config)
+    plan = schedule(data, config)
     inputs = model_inputs(config, tokens)
     return Problem(
         model=classifier(config, inputs, data.vocabulary_size, labels.shape[1]),
@@ -57,12 +56,28 @@ def prepare(config: Config) -> Problem:
         labels=labels,
         test_inputs=model_inputs(config, data.test.tokens),
         test_labels=data.test.labels,
-        poolable=poolable,
-        validation_rows=validation_rows,
-        initial=initial,
-        rounds=rounds,
+        **plan._asdict(),
         fingerprint=fingerprint(tokens, labels, data.test.tokens, data.test.labels),
     )
+
+
+class Schedule(NamedTuple):
+    """The part of a :class:`Problem` that says which documents each seed begins with."""
+
+    poolable: np.ndarray
+    validation_rows: np.ndarray
+    initial: np.ndarray
+    rounds: int
+
+
+def schedule(data: Dataset, config: Config) -> Schedule:
+    """Draws the held-out and the first labelled set of every seed.
+
+    Raises:
+      ProblemError: when the data are too few.
+    """
+    poolable, validation_rows = _hold_out(data, config)
+    return Schedule(poolable, validation_rows, *_first_labelled(poolable, config))
 
 
 def _hold_out(data: Dataset, config: Config) -> tuple[np.ndarray, np.ndarray]:
