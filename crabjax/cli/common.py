@@ -5,6 +5,9 @@ import sys
 import warnings
 from collections.abc import Callable
 
+from crabjax.cli.interrupt import answered
+from crabjax.progress import Kind, shown
+
 # The extra that brings a package which is not always installed.
 EXTRAS = {"torch": "torch", "pyarrow": "parquet"}
 
@@ -22,27 +25,45 @@ def command_parser(
     )
 
 
-def run_command(work: Callable[[], None], when_stopped: str) -> int:
+def run_command(
+    work: Callable[[], None], when_stopped: str, options: argparse.Namespace | None = None
+) -> int:
     """Does the work of a command; the exit status.
 
     Args:
       work: raises ValueError, RuntimeError, OSError or ImportError for what the user can mend.
       when_stopped: what to say of the state of things after Ctrl-C.
+      options: with those of :func:`add_talk`, if the command has them.
     """
-    warnings.showwarning = lambda message, *_, **__: print(f"warning: {message}", file=sys.stderr)
-    try:
-        work()
-    except KeyboardInterrupt:
-        print(f"\nstopped; {when_stopped}", file=sys.stderr)
-        return 130
-    except BrokenPipeError:
-        # Whoever read the output (`| head`) has gone; nobody is left to tell.
-        sys.stdout = None
-        return 1
-    except (ValueError, RuntimeError, OSError, ImportError) as error:
-        print(f"error: {_in_words(error)}", file=sys.stderr)
-        return 1
+    with answered(when_stopped), shown(_kind(options)) as display:
+        say = lambda text: display.say(text, sys.stderr)
+        warnings.showwarning = lambda message, *_, **__: say(f"warning: {message}")
+        try:
+            work()
+        except KeyboardInterrupt:
+            say(f"\nstopped; {when_stopped}")
+            return 130
+        except BrokenPipeError:
+            # Whoever read the output (`| head`) has gone; nobody is left to tell.
+            sys.stdout = None
+            return 1
+        except (ValueError, RuntimeError, OSError, ImportError) as error:
+            say(f"error: {_in_words(error)}")
+            return 1
     return 0
+
+
+def add_talk(parser: argparse.ArgumentParser) -> None:
+    """The options ``--quiet`` and ``--json``."""
+    talk = parser.add_mutually_exclusive_group()
+    talk.add_argument("--quiet", action="store_true", help="print results only, no progress")
+    talk.add_argument("--json", action="store_true", help="print JSON, an object a line")
+
+
+def _kind(options: argparse.Namespace | None) -> Kind | None:
+    if getattr(options, "quiet", False):
+        return "quiet"
+    return "json" if getattr(options, "json", None) is True else None
 
 
 def _in_words(error: Exception) -> str:

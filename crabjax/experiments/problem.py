@@ -10,6 +10,7 @@ from crabjax.data.load import Dataset
 from crabjax.inputs import classifier, fingerprint, load_dataset, model_inputs
 from crabjax.keys import draw_up_to, host_generator, run_key
 from crabjax.models import Model
+from crabjax.progress import doing
 
 
 class ProblemError(ValueError):
@@ -37,6 +38,7 @@ class Problem(NamedTuple):
         return self.poolable.shape[1]
 
 
+@doing("preparing the data")
 def prepare(config: Config) -> Problem:
     """Loads the data of a config and draws, by seed, the held-out and the first labelled set.
 

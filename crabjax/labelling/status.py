@@ -3,6 +3,7 @@
 import json
 import math
 from collections import Counter
+from typing import Any
 
 from crabjax.files import check_writable, write_text
 from crabjax.labelling.learner import NotFittedError
@@ -37,6 +38,20 @@ def status_text(project: Project) -> str:
     draw_progress(curve, {name: counts[name] for name in project.label_names}, picture)
     lines += ["", *_curve_table(curve), "", hint(curve), "", f"picture: {picture}"]
     return "\n".join(lines)
+
+
+def status_facts(project: Project) -> dict[str, Any]:
+    """The same as numbers: counts, and the estimated curve where there is one."""
+    answers = project.answers()
+    labelled = [one.labels for one in answers.values() if isinstance(one.labels, list)]
+    curve = estimate(project)
+    return {
+        "documents": len(set(project.texts)),
+        "labelled": len(labelled),
+        "skipped": len(answers) - len(labelled),
+        "labels": dict(Counter(label for labels in labelled for label in labels)),
+        "curve": None if curve is None else curve._asdict(),
+    }
 
 
 def estimate(project: Project) -> LearningCurve | None:

@@ -26,15 +26,15 @@ class About(NamedTuple):
       title: its full name.
       files: the raw files, as they are called where they come from.
       where: the address and the licence.
-      train_size: documents in the paper's training file.
-      test_size: documents in the paper's test file.
+      train_size: documents in the paper's training file; None for all there are.
+      test_size: documents in the paper's test file; None for all there are.
     """
 
     title: str
     files: str
     where: str
-    train_size: int
-    test_size: int
+    train_size: int | None = None
+    test_size: int | None = None
 
 
 class Document(NamedTuple):
@@ -73,8 +73,14 @@ class Prepared(NamedTuple):
     omitted: list[str]
 
 
-Prepare = Callable[[Path, Path, int, int, int], Prepared]
-"""``prepare(raw, output, train_size, test_size, seed)``: from folder ``raw`` to ``output``."""
+Prepare = Callable[..., Prepared]
+"""``prepare(raw, output, train_size, test_size, seed)``: from folder ``raw`` to ``output``.
+
+Sizes are numbers, or None for all there are where the source says so.
+"""
+
+Documents = Callable[[Omitted], Iterable[Document]]
+"""Reads documents, from their file anew at every call, and counts what it leaves out."""
 
 Function = TypeVar("Function", bound=Prepare)
 
@@ -157,3 +163,37 @@ def write_splits(
                 files[part].write(line)
                 written[names[part]] += 1
     return written
+
+
+def write_drawn(
+    documents: Documents, sizes: Mapping[str, int], seed: int, source: str, output: Path
+) -> Prepared:
+    """Draws disjoint splits at random from all usable documents; these are read twice."""
+    omitted = Omitted()
+    total = sum(1 for _ in documents(omitted))
+    split = draw_split(total, sizes, seed, source)
+    return Prepared(write_splits(documents(Omitted()), split, sizes, output), omitted.lines())
+
+
+def write_published(
+    splits: Mapping[str, Documents], sizes: Mapping[str, int | None], seed: int, output: Path
+) -> Prepared:
+    """Writes splits as they were published, or a random part where a size asks for less.
+
+    Args:
+      splits: by name, what reads the split.
+      sizes: by name, how many documents; all where none is given.
+      seed: of the draw.
+      output: folder for a file a split.
+    """
+    omitted, counts = Omitted(), {}
+    for name, documents in splits.items():  # all are read before the first file is written
+        counts[name] = sum(1 for _ in documents(omitted))
+    drawn = {
+        name: draw_split(total, {name: sizes.get(name) or total}, seed, name)
+        for name, total in counts.items()
+    }
+    written = {}
+    for name, documents in splits.items():
+        written |= write_splits(documents(Omitted()), drawn[name], [name], output)
+    return Prepared(written, omitted.lines())
