@@ -1,9 +1,11 @@
 """What every command does the same way: warnings, errors and Ctrl-C in a line, and small types."""
 
 import argparse
+import math
 import sys
 import warnings
 from collections.abc import Callable
+from pathlib import Path
 
 from crabjax.cli.interrupt import answered
 from crabjax.progress import Kind, shown
@@ -93,3 +95,30 @@ def whole_number(text: str) -> int:
     if not text.isdecimal() or int(text) == 0:
         raise argparse.ArgumentTypeError(f"expected a whole number above 0, found {text!r}")
     return int(text)
+
+
+def seed_number(text: str) -> int:
+    """An argument that seeds a random draw."""
+    if not text.isdecimal():
+        raise argparse.ArgumentTypeError(f"expected a whole number >= 0, found {text!r}")
+    return int(text)
+
+
+def ratio(text: str) -> float:
+    """An argument that is an imbalance, 1 or above."""
+    try:
+        value = float(text)
+    except ValueError:
+        value = math.nan
+    if not 1 <= value < math.inf:
+        raise argparse.ArgumentTypeError(f"expected a number >= 1, found {text!r}")
+    return value
+
+
+def new_folder(text: str) -> Path:
+    """An argument that is, or can become, a folder."""
+    path = Path(text)
+    for part in (path, *path.parents):
+        if part.exists() and not part.is_dir():
+            raise argparse.ArgumentTypeError(f"expected a folder, found a file: {part}")
+    return path

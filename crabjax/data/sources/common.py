@@ -7,6 +7,8 @@ A source is a function that writes splits from raw files, found by name::
         return Prepared({"train": train_size, "test": test_size}, [])
 """
 
+import hashlib
+import warnings
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import ExitStack
 from dataclasses import dataclass, field
@@ -16,7 +18,7 @@ from typing import NamedTuple, TypeVar
 import numpy as np
 
 from crabjax.data.corpus import json_line
-from crabjax.files import DataError, atomic_write
+from crabjax.files import DataError, DataWarning, atomic_write
 
 
 class About(NamedTuple):
@@ -129,6 +131,25 @@ def missing_raw(folder: Path, what: str, about: About) -> DataError:
     return DataError(
         f"{folder}: no {what} here. {about.title} needs {about.files}. Get them from {about.where}"
     )
+
+
+def check_sum(path: Path, published: str | None) -> None:
+    """Warns of a file that is not the published one, to the last bit; None: nothing is known.
+
+    Warns:
+      DataWarning: naming the file; it is read all the same.
+    """
+    if published is None:
+        return
+    with path.open("rb") as file:
+        found = hashlib.file_digest(file, "sha256").hexdigest()
+    if found != published:
+        warnings.warn(
+            f"{path}: not the published file: its SHA-256 is {found[:12]}..., expected "
+            f"{published[:12]}...; broken on the way?",
+            DataWarning,
+            stacklevel=2,
+        )
 
 
 def draw_split(total: int, sizes: Mapping[str, int], seed: int, source: str) -> np.ndarray:

@@ -49,7 +49,9 @@ def prepare(
     paths = {name: find_records(raw, stems) for name, stems in _SPLITS.items()}
     for name, path in paths.items():
         if path is None:
-            raise missing_raw(raw, f"{_SPLITS[name][0]}.jsonl or {_SPLITS[name][0]}.jsonl.gz", ABOUT)
+            raise missing_raw(
+                raw, f"{_SPLITS[name][0]}.jsonl or {_SPLITS[name][0]}.jsonl.gz", ABOUT
+            )
     splits = {name: partial(read_documents, path, progress) for name, path in paths.items() if path}
     return write_published(splits, {"train": train_size, "test": test_size}, seed, output)
 

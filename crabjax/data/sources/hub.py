@@ -33,7 +33,7 @@ def download(name: str, files: Iterable[str] = ()) -> Path:
       DataError: if there is no such data set, or the hub cannot be reached.
     """
     from huggingface_hub import snapshot_download
-    from huggingface_hub.errors import HFValidationError, HfHubHTTPError, LocalEntryNotFoundError
+    from huggingface_hub.errors import HfHubHTTPError, HFValidationError, LocalEntryNotFoundError
 
     patterns = [*files] or [f"*{ending}" for ending in ENDINGS]
     try:

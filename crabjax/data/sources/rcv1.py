@@ -17,6 +17,7 @@ from crabjax.data.sources.common import (
     Document,
     Omitted,
     Prepared,
+    check_sum,
     find_raw,
     missing_raw,
     register_source,
@@ -34,7 +35,20 @@ ABOUT = About(
     train_size=24_891,
     test_size=6_223,
 )
-QRELS = "rcv1-v2.topics.qrels"
+QRELS = ("rcv1-v2.topics.qrels", "rcv1v2.topics.qrels")  # LYRL2004's name, and scikit-learn's
+# SHA-256 of the vector files, as scikit-learn publishes them.
+CHECKSUMS = {
+    "lyrl2004_vectors_test_pt0.dat.gz":
+        "ed40f7e418d10484091b059703eeb95ae3199fe042891dcec4be6696b9968374",
+    "lyrl2004_vectors_test_pt1.dat.gz":
+        "87700668ae45d45d5ca1ef6ae9bd81ab0f5ec88cc95dcef9ae7838f727a13aa6",
+    "lyrl2004_vectors_test_pt2.dat.gz":
+        "48143ac703cbe33299f7ae9f4995db49a258690f60e5debbff8995c34841c7f5",
+    "lyrl2004_vectors_test_pt3.dat.gz":
+        "dfcb0d658311481523c6e6ca0c3f5a3e1d3d12cde5d7a8ce629a9006ec7dbb39",
+    "lyrl2004_vectors_train.dat.gz":
+        "5468f656d0ba7a83afc7ad44841cf9a53048a5c083eedc005dcdb5cc768924ae",
+}  # fmt: skip
 
 
 @register_source("rcv1", ABOUT)
@@ -57,7 +71,10 @@ def prepare(
     if found[0] == "news items":
         news = lambda omitted: read_news(files, omitted, progress)
         return write_drawn(news, sizes, seed, str(raw), output)
-    topics = read_topics(find_raw(raw, QRELS, ABOUT), progress)
+    for file in files:
+        check_sum(file, CHECKSUMS.get(file.name))
+    name = next((one for one in QRELS if list(raw.glob(f"{one}*"))), QRELS[0])
+    topics = read_topics(find_raw(raw, name, ABOUT), progress)
     read = read_token_files if found[0] == "token files" else read_vector_files
     documents = lambda omitted: read(files, topics, omitted, progress)
     return write_drawn(documents, sizes, seed, str(raw), output)

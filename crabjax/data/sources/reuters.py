@@ -3,10 +3,12 @@
 import html
 import re
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from functools import partial
 from pathlib import Path
 from typing import NamedTuple
+
+from tqdm import tqdm
 
 from crabjax.data.sources.common import (
     About,
@@ -45,18 +47,30 @@ class Item(NamedTuple):
 
 @register_source("reuters", ABOUT)
 def prepare(
-    raw: Path, output: Path, train_size: int | None, test_size: int | None, seed: int
+    raw: Path,
+    output: Path,
+    train_size: int | None,
+    test_size: int | None,
+    seed: int,
+    progress: bool = True,
 ) -> Prepared:
     """Writes the ModApte split with all topics that occur in both of its parts."""
-    return _prepare(raw, output, (train_size, test_size), seed, lambda train, test: test > 0)
+    keep = lambda train, test: train > 0 and test > 0
+    return _prepare(raw, output, (train_size, test_size), seed, progress, keep)
 
 
 @register_source("reuters26", ABOUT_26)
 def prepare_26(
-    raw: Path, output: Path, train_size: int | None, test_size: int | None, seed: int
+    raw: Path,
+    output: Path,
+    train_size: int | None,
+    test_size: int | None,
+    seed: int,
+    progress: bool = True,
 ) -> Prepared:
     """Writes the ModApte split with the topics of at least 50 training documents."""
-    return _prepare(raw, output, (train_size, test_size), seed, lambda train, test: train >= 50)
+    keep = lambda train, test: train >= 50
+    return _prepare(raw, output, (train_size, test_size), seed, progress, keep)
 
 
 def _prepare(
@@ -64,13 +78,14 @@ def _prepare(
     output: Path,
     sizes: tuple[int | None, int | None],
     seed: int,
+    progress: bool,
     keep: Callable[[int, int], bool],
 ) -> Prepared:
     files = sorted(raw.glob("*.sgm"))
     if not files:
         raise missing_raw(raw, "*.sgm file", ABOUT)
     counts = {split: Counter() for split in _SPLITS.values()}
-    for item in _items(files, Omitted()):
+    for item in _items(tqdm(files, unit="file", disable=not progress), Omitted()):
         counts[item.split].update(item.document.labels)
     train, test = counts["train"], counts["test"]
     kept = {topic for topic in train if keep(train[topic], test[topic])}
@@ -91,7 +106,7 @@ def _documents(
             yield item.document._replace(labels=labels)
 
 
-def _items(files: list[Path], omitted: Omitted) -> Iterator[Item]:
+def _items(files: Iterable[Path], omitted: Omitted) -> Iterator[Item]:
     """The stories of the ModApte split that have a text."""
     for file in files:
         found = 0
@@ -109,7 +124,9 @@ def _items(files: list[Path], omitted: Omitted) -> Iterator[Item]:
             if not text:
                 omitted.add("no text", f"{file}: story {about.get('NEWID')}")
             else:
-                yield Item(split, Document(about.get("NEWID", f"{file.stem}-{found}"), text, labels))
+                yield Item(
+                    split, Document(about.get("NEWID", f"{file.stem}-{found}"), text, labels)
+                )
         if not found:
             raise DataError(f"{file}: expected stories in <REUTERS ...> ... </REUTERS>, found none")
 
