@@ -19,25 +19,27 @@ ROOMS = {
     "files": "",
     "seals": "",
     "keys": "",
+    "progress": "",
     "cache": "files",
     "metrics": "checks",
     "scoring": "checks",
     "config": "",
     "devices": "checks config",
-    "data": "cache checks config files",
+    "data": "cache checks config files progress",
     "models": "checks config devices",
-    "inputs": "cache config data files models",
+    "inputs": "cache config data files models progress",
     "ensemble": "checks config devices models",
     "pool": "config devices scoring",
     "strategies": "checks config keys pool scoring",
     "report": "files",
-    "experiments": "config data devices ensemble files inputs keys metrics models report"
-    " seals strategies",
-    "labelling": "checks config data ensemble files inputs keys metrics models pool report"
-    " seals strategies",
+    "experiments": "config data devices ensemble files inputs keys metrics models progress"
+    " report seals strategies",
+    "labelling": "checks config data ensemble files inputs keys metrics models pool progress"
+    " report seals strategies",
     "integrations": "checks config keys scoring strategies",
     "benchmarks": "config devices ensemble experiments integrations keys models pool scoring",
-    "cli": "benchmarks cache config data devices experiments files integrations labelling report",
+    "cli": "benchmarks cache checks config data devices experiments files integrations labelling"
+    " progress report",
     "__main__": "cli",
     "__init__": "config devices ensemble experiments labelling metrics models scoring strategies",
 }  # fmt: skip

@@ -23,6 +23,7 @@ from crabjax.data.encode import (
 from crabjax.data.sources import SOURCES
 from crabjax.data.synthetic import make_synthetic
 from crabjax.files import DataError, DataWarning, sha256
+from crabjax.progress import doing
 
 _FORMAT = 3  # raise it when the same input would give other arrays or notes: old ones go unused
 
@@ -124,6 +125,7 @@ def read_splits(config: DataConfig) -> dict[str, Corpus]:
     }
 
 
+@doing("reading and tokenising the documents, once")
 def _encode_all(config: DataConfig, folder: Path | None) -> tuple[dict[str, np.ndarray], dict]:
     corpora = read_splits(config)
     label_names = corpora["train"].label_names
