@@ -71,7 +71,7 @@ class FitPlan(NamedTuple):
 def plan_here(
     recipe: Recipe, devices: DevicesConfig, most: int, shapes: FitShapes, on_cores: bool
 ) -> FitPlan:
-    """:func:`plan_fit` for a device of this process: decided, and said, once for the same shapes."""
+    """The plan for a device of this process: decided, and said, once for the same arguments."""
     device = Device(jax.default_backend(), memory_limit(), on_cores)
     plan = plan_fit(recipe, devices, most, shapes, device)
     _say(plan, most, device)
@@ -103,9 +103,9 @@ def plan_fit(
     return plan
 
 
-def fit_bytes(recipe: Recipe, shapes: FitShapes, members: int) -> int:
+def fit_bytes(recipe: Recipe, shapes: FitShapes, members: int, platform: str) -> int:
     """Memory that training needs, estimated; see ``program_bytes``."""
-    return program_bytes(_trace(recipe, shapes, members))
+    return program_bytes(_trace(recipe, shapes, members), platform)
 
 
 def _levels(recipe: Recipe, devices: DevicesConfig) -> list[Recomputed | None]:
@@ -135,10 +135,10 @@ def _largest(recipe, size: int, reason: str, devices, shapes: FitShapes, device)
 
 def _needed(recipe: Recipe, shapes: FitShapes, device: Device, members: int) -> float:
     if not device.on_cores:
-        return fit_bytes(recipe, shapes, members)
+        return fit_bytes(recipe, shapes, members, device.platform)
     # All cores read the same documents.
     documents = sum(one.size * one.dtype.itemsize for one in (shapes.inputs, shapes.labels))
-    return documents + members * (fit_bytes(recipe, shapes, 1) - documents)
+    return documents + members * (fit_bytes(recipe, shapes, 1, device.platform) - documents)
 
 
 def _fills(recipe: Recipe, shapes: FitShapes, device: Device) -> bool:

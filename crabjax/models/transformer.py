@@ -20,12 +20,11 @@ from crabjax.models.hashed_dropout import Noise, draw_noise, hashed_dropout
 from crabjax.models.pretrained import Architecture, load_parameters, read_architecture
 from crabjax.models.pretrained_files import resolve_pretrained
 
-
 _POLICIES = jax.checkpoint_policies
 # By what the backward pass computes again, what it finds kept.
 _KEPT = {
     "nothing": None,
-    "cheap": _POLICIES.save_only_these_names("projected", "mixed"),
+    "cheap": _POLICIES.save_only_these_names("mixed"),
     "layers": _POLICIES.nothing_saveable,
 }
 
@@ -118,7 +117,9 @@ class Encoder(nnx.Module):
     The parameters of all layers lie side by side, [layers, ...]: one loop runs over them.
     """
 
-    def __init__(self, architecture: Architecture, dtype, recomputed: Recomputed, *, rngs: nnx.Rngs):
+    def __init__(
+        self, architecture: Architecture, dtype, recomputed: Recomputed, *, rngs: nnx.Rngs
+    ):
         self.positions = architecture.positions
         self.count = architecture.layers
         self.recomputed: Recomputed = recomputed
@@ -259,8 +260,7 @@ class Attention(nnx.Module):
         """States [B, T, D], floor [B, T] of the scores -> [B, T, D]."""
 
         def project(part):  # [B, T, D] -> [B, heads, T, D / heads]
-            projected = checkpoint_name(part(states), "projected")
-            return projected.reshape(*states.shape[:2], self.heads, -1).swapaxes(1, 2)
+            return part(states).reshape(*states.shape[:2], self.heads, -1).swapaxes(1, 2)
 
         query, key, value = map(project, (self.query, self.key, self.value))
         scores = (query @ key.swapaxes(2, 3)).astype(jnp.float32)
