@@ -266,12 +266,12 @@ class Attention(nnx.Module):
         scores = (query @ key.swapaxes(2, 3)).astype(jnp.float32)
         scores = scores / query.shape[-1] ** 0.5 + floor[:, None, None, :]
         highest = jax.lax.stop_gradient(scores.max(axis=-1, keepdims=True))
-        lower = scores - highest  # [B, heads, T, T]
+        # What lies in memory between the two matrix products has the dtype of the states.
+        lower = (scores - highest).astype(value.dtype)  # [B, heads, T, T]
+        weights = jnp.exp(lower.astype(jnp.float32))
         # The softmax divides after the product, over D / heads columns instead of T: up to 2.5
-        # times faster on CPU than dividing the weights. The sum is taken before rounding, as part
-        # of the product that gives the scores; what lies in memory has the dtype of the states.
-        total = jnp.exp(lower).sum(axis=-1, keepdims=True).astype(value.dtype)
-        weights = jnp.exp(lower.astype(value.dtype).astype(jnp.float32))
+        # times faster on CPU than dividing the weights.
+        total = weights.sum(axis=-1, keepdims=True).astype(value.dtype)
         weights = hashed_dropout(noise, self.rate, weights).astype(value.dtype)
         mixed = ((weights @ value) / total).swapaxes(1, 2).reshape(states.shape)
         return self.output(checkpoint_name(mixed, "mixed"))

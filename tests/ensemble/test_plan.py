@@ -1,4 +1,4 @@
-"""How training is laid out: what a plan says of chips that are not here, and that it changes nothing."""
+"""How training is laid out: plans for chips that are not here; members do not depend on them."""
 
 from typing import Any
 
@@ -64,12 +64,8 @@ def test_what_is_set_is_left_so(distilbert):
     small = Device("gpu", 1e9)
     settings = DevicesConfig(members_at_once=2, rematerialise=False)
     plan = plan_fit(distilbert, settings, 5, shapes(TOKENS), small)
-    assert (plan.at_once, plan.recomputed, plan.fits, plan.reason) == (
-        2,
-        "nothing",
-        False,
-        "as set",
-    )
+    assert (plan.at_once, plan.recomputed, plan.reason) == (2, "nothing", "as set")
+    assert not plan.fits
 
 
 @pytest.mark.parametrize("device", [V5E, RTX_3090])
