@@ -224,7 +224,7 @@ class Layer(nnx.Module):
         self.output_rate = architecture.dropout
         self.dtype = dtype
 
-    def draw_noise(self, shape: tuple[int, int, int], key: jax.Array) -> LayerNoise:
+    def draw_noise(self, shape: tuple[int, ...], key: jax.Array) -> LayerNoise:
         """The noise of a layer for states of a shape [B, T, D]."""
         keys, (documents, tokens, _) = jax.random.split(key, 3), shape
         weights = documents, self.attention.heads, tokens, tokens

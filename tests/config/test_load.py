@@ -12,6 +12,7 @@ from crabjax.config import (
     experiment_settings,
     find_config,
     from_dict,
+    from_overrides,
     from_stored,
     load_config,
     load_stored,
@@ -308,3 +309,22 @@ def test_a_stored_file_is_read_without_a_word_whatever_its_age(tmp_path):
 def test_a_preset_is_what_it_decides():
     assert experiment_settings(from_dict({"preset": "paper"})) != experiment_settings(Config())
     assert "preset" not in experiment_settings(Config())
+
+
+def test_the_platform_decides_the_precision_that_is_left_to_it():
+    model = from_overrides([]).model
+    assert model.precision == "auto"
+    assert [model.on(one).precision for one in ("cpu", "gpu", "tpu")] == [
+        "float32",
+        "bfloat16",
+        "bfloat16",
+    ]
+    stated = from_overrides(["model.precision=bfloat16"]).model
+    assert stated.on("cpu") is stated
+
+
+def test_recomputation_is_no_part_of_the_experiment():
+    with pytest.warns(ConfigWarning, match=r"model\.rematerialise is now devices\.rematerialise"):
+        old = from_overrides(["model.rematerialise=true"])
+    assert old.devices.rematerialise is True
+    assert experiment_settings(old) == experiment_settings(from_overrides([]))
