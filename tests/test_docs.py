@@ -26,7 +26,8 @@ LINES = 30
 def public_names():
     tree = ast.parse((ROOT / "crabjax" / "__init__.py").read_text(encoding="utf-8"))
     imports = [node for node in tree.body if isinstance(node, ast.ImportFrom)]
-    return [alias.asname or alias.name for node in imports for alias in node.names]
+    names = [alias.asname or alias.name for node in imports for alias in node.names]
+    return [name for name in names if not name.startswith("_")]
 
 
 def test_every_kind_of_extension_has_a_block():
