@@ -79,6 +79,8 @@ def run(arguments: argparse.Namespace) -> list[Row]:
     chip = find_chip(arguments.chip)
     # Else JAX would look for TPUs and GPUs, and wait for those that its plug-ins promise.
     jax.config.update("jax_platforms", "cpu")
+    # A program that was compiled before leaves no machine code to look at.
+    jax.config.update("jax_enable_compilation_cache", False)
     chip_devices(chip.name)
     names = [arguments.config] if arguments.config else [PAPER[name] for name in arguments.model]
     rows = []
