@@ -20,23 +20,23 @@ Item = TypeVar("Item")
 Result = TypeVar("Result")
 
 
-def in_batches(call: Callable[[np.ndarray], jax.Array], rows: Any, size: int, axis: int = 0):
+def in_batches(
+    call: Callable[[np.ndarray], jax.Array], rows: Any, size: int, axis: int = 0, cut: bool = False
+):
     """Applies a compiled function to ``size`` rows at a time; float32 results on the host.
 
-    Token ids are taken in the order of their length, so that short documents are not padded to the
-    longest: a batch is cut to a quarter, half or three quarters of its width where that holds it.
-
     Args:
-      call: takes rows [size, ...]; they lie on ``axis`` of its result. Zeros at the end of a row of
-        integers [T] must not matter to it.
+      call: takes rows [size, ...]; they lie on ``axis`` of its result.
       rows: [X, ...], cut on the host: on a device every length of the last batch is compiled.
       size: of a batch; the last is padded with zeros.
       axis: of the rows in a result.
+      cut: whether zeros at the end of token ids [X, T] may be left out: rows are then taken in the
+        order of their length, each batch a quarter, half, three quarters or all of T wide.
     """
     check_not_empty("inputs", rows)
     rows = np.asarray(rows)
     firsts = range(0, len(rows), size)
-    order, widths = by_length(rows, size)
+    order, widths = by_length(rows, size) if cut else (np.arange(len(rows)), None)
 
     def start(first: int) -> jax.Array:
         batch = rows[order[first : first + size]]

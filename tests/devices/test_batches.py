@@ -87,7 +87,7 @@ def test_documents_of_like_length_share_a_batch_that_is_no_wider_than_it_must(ax
         found = np.stack([batch.sum(axis=1), batch.max(axis=1)], axis=1)
         return found if axis == 0 else found.T[..., None]
 
-    found = in_batches(total, tokens, 5, axis)
+    found = in_batches(total, tokens, 5, axis, cut=True)
     expected = np.stack([tokens.sum(axis=1), tokens.max(axis=1)], axis=1)
     np.testing.assert_array_equal(found, expected if axis == 0 else expected.T[..., None])
     in_order = np.sort(lengths)[::-1][::5]
@@ -99,5 +99,5 @@ def test_documents_of_like_length_share_a_batch_that_is_no_wider_than_it_must(ax
 @pytest.mark.parametrize("rows", [documents([1] * 35), documents([1] * 45).astype(np.float32)])
 def test_few_documents_and_vectors_keep_their_width(rows):
     seen = set()
-    in_batches(lambda batch: (seen.add(batch.shape), batch)[1], rows, 5)
+    in_batches(lambda batch: (seen.add(batch.shape), batch)[1], rows, 5, cut=True)
     assert seen == {(5, 16)}
