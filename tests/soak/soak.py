@@ -20,7 +20,7 @@ sys.path.insert(0, str(Path(__file__).parent))
 from outcome import HEAD, Outcome
 
 ROOT = Path(__file__).resolve().parents[2]
-SHARES = {"fuzz": 0.25, "damage": 0.15, "faults": 0.3, "memory": 0.1, "kill": 0.2}
+SHARES = {"fuzz": 0.2, "damage": 0.1, "faults": 0.3, "memory": 0.1, "kill": 0.3}
 BEGIN, END = "<!-- soak begin -->", "<!-- soak end -->"
 
 
