@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 
-.PHONY: demo test test-slow test-peers chips lint bench settings clean
+.PHONY: demo test test-slow test-peers chips docs lint bench soak settings clean
 
 demo: $(READY)
 	$(BIN)/python scripts/train_loop.py --config demo.yaml --output runs/demo
@@ -35,6 +35,11 @@ lint: $(READY)
 
 bench: $(READY)
 	$(BIN)/python scripts/benchmark.py all --preset small
+
+# Kills, faults, fuzz and damage, for MINUTES; the table of docs/reliability.md.
+MINUTES ?= 30
+soak: $(READY)
+	$(BIN)/python tests/soak/soak.py --minutes $(MINUTES) --write docs/reliability.md
 
 settings: $(READY)
 	$(BIN)/python -m crabjax.config.document docs/settings.md
