@@ -4,10 +4,10 @@ VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 
-.PHONY: demo test test-slow test-peers lint bench settings clean
+.PHONY: demo test test-slow test-peers lint bench docs settings clean
 
 demo: $(READY)
-	$(BIN)/python scripts/train_loop.py --config demo.yaml --output runs/demo
+	$(BIN)/crabjax demo
 
 test: $(READY)
 	$(BIN)/python -m pytest
@@ -29,6 +29,12 @@ lint: $(READY)
 
 bench: $(READY)
 	$(BIN)/python scripts/benchmark.py all --preset small
+
+# A broken link, or a public name that cannot be documented, fails. The site is in site/.
+docs:
+	test -d .venv-docs || $(PYTHON) -m venv .venv-docs
+	.venv-docs/bin/python -m pip install --quiet --constraint constraints.txt --editable '.[docs]'
+	.venv-docs/bin/python -m mkdocs build --strict
 
 settings: $(READY)
 	$(BIN)/python -m crabjax.config.document docs/settings.md
