@@ -21,7 +21,7 @@ OUTSIDE = {
 }
 INTRODUCTION = """# The command line
 
-`crabjax COMMAND --help` prints what stands here. `python -m crabjax` is the same command. In a clone
+`crabjax COMMAND --help` prints what stands here. `python -m crabjax` is the same. In a clone
 `train_loop.py`, `report.py`, `prepare_data.py`, `benchmark.py` and `query.py` in `scripts/` are
 `train`, `report`, `prepare`, `benchmark` and the commands of a labelling project.
 """
@@ -43,6 +43,11 @@ def on_page_markdown(markdown, page, config, files):
     if page.file.src_uri in OUTSIDE:
         markdown = re.sub(r"\]\(docs/", "](", markdown)
     return markdown
+
+
+def on_page_content(html, page, config, files):
+    """Names in docstrings without the role that Sphinx would read."""
+    return re.sub(r":(?:func|class|meth|mod):(?=<code>)", "", html)
 
 
 def _command_page() -> str:

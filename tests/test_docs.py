@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+import crabjax
 from crabjax.config import Config
 from crabjax.config.build import keys_of
 from crabjax.config.document import settings_page
@@ -95,6 +96,8 @@ def test_the_architecture_lists_the_rooms_as_the_imports_test_does():
 def test_the_reference_has_every_public_name_and_no_other():
     listed = re.findall(r"^::: crabjax\.(\w+)$", PAGES["api.md"].read_text("utf-8"), re.MULTILINE)
     assert listed == public_names()
+    for name in listed:
+        assert getattr(crabjax, name).__doc__, name
 
 
 def test_the_data_page_has_every_configuration_and_source():
