@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 
-.PHONY: demo test test-slow test-peers lint bench docs settings clean
+.PHONY: demo test test-slow test-peers chips lint bench docs settings clean
 
 demo: $(READY)
 	$(BIN)/crabjax demo
@@ -21,6 +21,12 @@ test-peers:
 	.venv-peers/bin/python -m pip install --quiet --constraint constraints.txt \
 		--editable '.[dev,small-text,skactiveml,modal,baal]'
 	.venv-peers/bin/python -m pytest -m slow tests/integrations
+
+# The compilers of TPUs and GPUs are large; neither chip is needed.
+chips:
+	test -d .venv-chips || $(PYTHON) -m venv .venv-chips
+	.venv-chips/bin/python -m pip install --quiet --constraint constraints.txt --editable '.[dev,chips]'
+	.venv-chips/bin/python -m pytest -m chips -n 2 --dist worksteal tests/chips
 
 lint: $(READY)
 	$(BIN)/ruff check .

@@ -3,17 +3,25 @@
 import csv
 import errno
 import gzip
+import hashlib
 import json
 import os
 import tempfile
 import zlib
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from itertools import chain
 from pathlib import Path
-from typing import IO, Any
+from typing import IO, Any, NamedTuple
 
 from filelock import FileLock, Timeout
 from tqdm import tqdm
+
+LOCK = ".lock"
+PRIVATE = 0o700  # of folders that hold people's texts
+_UMASK = os.umask(0o077)  # it can only be read by setting it
+os.umask(_UMASK)
+_MARK = b"\xef\xbb\xbf"  # the byte-order mark in UTF-8
 
 
 class DataError(ValueError):
@@ -49,7 +57,8 @@ def read_lines(path: Path, encoding: str = "utf-8", progress: bool = False) -> I
             byte = error.object[error.start]
             raise DataError(
                 f"{path}:{number}: expected {encoding} text, found byte 0x{byte:02x} at column "
-                f"{error.start + 1}; convert the file first (iconv -t utf-8)"
+                f"{error.start + 1}; convert the file first, as with "
+                f"`iconv -f CP1252 -t UTF-8 {path.name} > new_{path.name}`"
             ) from error
         except (EOFError, zlib.error, gzip.BadGzipFile) as error:
             raise DataError(f"{path}:{number + 1}: broken gzip file: {error}") from error
@@ -75,31 +84,83 @@ def read_json_lines(path: Path, progress: bool = False) -> Iterator[tuple[int, d
         yield number, record
 
 
+class CsvStyle(NamedTuple):
+    """How a spreadsheet writes CSV: what separates columns, whether a byte-order mark comes first.
+
+    Attributes:
+      delimiter: one character.
+      mark: by which some spreadsheets know UTF-8.
+    """
+
+    delimiter: str = ","
+    mark: bool = False
+
+
+def csv_style(path: Path, columns: Sequence[str]) -> CsvStyle:
+    """The style of a CSV file: some spreadsheets write ";" or tabs, or say so in a first line.
+
+    Raises:
+      DataError: if the header lacks one of ``columns``.
+    """
+    lines = read_lines(path)
+    first = next(lines, "")
+    told = _told_delimiter(first)
+    header = next(lines, "") if told else first
+    with open(path, "rb") as raw:
+        mark = raw.read(len(_MARK)) == _MARK
+    for delimiter in (told,) if told else (",", ";", "\t"):
+        if set(columns) <= set(next(csv.reader([header], delimiter=delimiter), [])):
+            return CsvStyle(delimiter, mark)
+    expected = ", ".join(f'"{name}"' for name in columns)
+    found = repr(header.strip()[:60]) if header.strip() else "an empty line"
+    raise DataError(f"{path}:{1 + bool(told)}: expected a header with {expected}, found {found}")
+
+
 def read_csv_rows(
     path: Path, delimiter: str = ",", progress: bool = False
 ) -> Iterator[tuple[int, dict[str, str]]]:
-    """Yields (number of the row's last line, row by column name) of a CSV file with a header.
+    """Yields (number of the row's first line, row by column name) of a CSV file with a header.
+
+    Rows without any content are passed over, and so is a first line ``sep=;``.
 
     Raises:
       DataError: for a row that breaks the format or differs in length from the header.
     """
     csv.field_size_limit(2**31 - 1)
-    reader = csv.reader(read_lines(path, progress=progress), delimiter=delimiter, strict=True)
+    lines = read_lines(path, progress=progress)
+    first = next(lines, "")
+    told = _told_delimiter(first)
+    skipped, rest = (1, lines) if told else (0, chain([first], lines))
+    reader = csv.reader(rest, delimiter=told or delimiter, strict=True)
+    start = skipped + 1
     try:
         header = next(reader, [])
         if len(set(header)) < len(header):
-            raise DataError(f"{path}:1: two columns of one name in the header: {header}")
+            raise DataError(f"{path}:{start}: two columns of one name in the header: {header}")
+        start = skipped + reader.line_num + 1
         for row in reader:
-            if not row:
-                continue
-            if len(row) != len(header):
-                raise DataError(
-                    f"{path}:{reader.line_num}: expected {len(header)} columns as in the header, "
-                    f"found {len(row)}"
-                )
-            yield reader.line_num, dict(zip(header, row))
+            # A lone empty cell is a text without words; several are a row nobody filled in.
+            if row and (len(row) == 1 or any(cell.strip() for cell in row)):
+                if len(row) != len(header):
+                    raise DataError(
+                        f"{path}:{start}: expected {len(header)} columns as in the header, found "
+                        f"{len(row)}{_quote_hint(reader.line_num + skipped - start)}"
+                    )
+                yield start, dict(zip(header, row))
+            start = skipped + reader.line_num + 1
     except csv.Error as error:
-        raise DataError(f"{path}:{reader.line_num}: malformed CSV: {error}") from error
+        beyond = reader.line_num + skipped - start
+        raise DataError(f"{path}:{start}: malformed CSV: {error}{_quote_hint(beyond)}") from error
+
+
+def _told_delimiter(line: str) -> str | None:
+    """The delimiter that a first line ``sep=;`` states, as Excel reads and writes it."""
+    told = line.rstrip("\r\n").strip('"')
+    return told[4] if len(told) == 5 and told.lower().startswith("sep=") else None
+
+
+def _quote_hint(lines: int) -> str:
+    return f'; the row goes on for {lines} lines: is a quote (") left open in it?' * (lines > 0)
 
 
 @contextmanager
@@ -109,7 +170,7 @@ def atomic_write(path: Path) -> Iterator[IO[bytes]]:
     A reader, a crash or another writer sees the old file or the new one, whole.
 
     Raises:
-      OSError: naming ``path``; the old file is intact.
+      OSError: naming ``path``; an old file is intact.
     """
     path.parent.mkdir(parents=True, exist_ok=True)
     # A name of its own: two writers at once must not write into one file.
@@ -119,12 +180,13 @@ def atomic_write(path: Path) -> Iterator[IO[bytes]]:
             yield file
             file.flush()
             os.fsync(file.fileno())
-        os.chmod(name, 0o644)  # mkstemp's files are private; what we write is ordinary output
+        os.chmod(name, 0o666 & ~_UMASK)  # mkstemp's files are private; this is ordinary output
         os.replace(name, path)
     except BaseException as error:
         os.unlink(name)
         if isinstance(error, OSError) and error.filename in (None, name):  # as of a full disk
-            reason = f"{error.strerror}; the old file is intact"
+            kept = "the old file is intact" if path.exists() else "no file was written"
+            reason = f"{error.strerror}; {kept}"
             raise OSError(error.errno, reason, str(path)) from error
         raise
     _flush_folder(path.parent)
@@ -152,6 +214,42 @@ def check_writable(path: Path) -> None:
         raise OSError(error.errno, f"cannot be written: {error.strerror}", str(path)) from error
 
 
+def sha256(path: Path) -> str:
+    """Of a file's bytes."""
+    with open(path, "rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+def check_safetensors(path: Path) -> None:
+    """Looks whether a file of arrays is as long as its header says, without reading them.
+
+    Raises:
+      DataError: naming the file, if it was cut short or is something else.
+    """
+    size = path.stat().st_size
+    with open(path, "rb") as file:
+        length = int.from_bytes(file.read(8), "little")
+        content = file.read(length) if length < size else b""
+    try:
+        header = json.loads(content)
+        ends = [one["data_offsets"][1] for name, one in header.items() if name != "__metadata__"]
+    except (ValueError, KeyError, TypeError, AttributeError, IndexError):
+        raise DataError(f"{path}: no safetensors file, or cut short in its header") from None
+    if (expected := 8 + length + max(ends, default=0)) != size:
+        raise DataError(
+            f"{path}: expected {expected} bytes, found {size}: not all of the file; copy or "
+            "download it again"
+        )
+
+
+def check_json(path: Path) -> None:
+    """Raises DataError, naming the file, if it is not JSON."""
+    try:
+        json.loads(path.read_bytes())
+    except ValueError as error:
+        raise DataError(f"{path}: malformed JSON: {error}") from error
+
+
 @contextmanager
 def lock(folder: Path, *, wait: bool = True) -> Iterator[None]:
     """Keeps other processes out of a folder that is being written to.
@@ -163,7 +261,7 @@ def lock(folder: Path, *, wait: bool = True) -> Iterator[None]:
     Raises:
       BlockingIOError: if another has the lock and nobody wants to wait.
     """
-    held = FileLock(folder / ".lock", timeout=-1 if wait else 0)
+    held = FileLock(folder / LOCK, timeout=-1 if wait else 0)
     try:
         held.acquire()
     except Timeout:
@@ -191,5 +289,8 @@ def _bar(path: Path, shown: bool) -> tqdm:
 
 def _without_mark(path: Path, line: bytes) -> bytes:
     if line.startswith((b"\xff\xfe", b"\xfe\xff")):
-        raise DataError(f"{path}:1: expected utf-8 text, found utf-16; convert the file first")
-    return line.removeprefix(b"\xef\xbb\xbf")
+        raise DataError(
+            f"{path}:1: expected utf-8 text, found utf-16; convert the file first, with "
+            f"`iconv -f UTF-16 -t UTF-8 {path.name} > new_{path.name}`"
+        )
+    return line.removeprefix(_MARK)

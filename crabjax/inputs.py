@@ -2,8 +2,10 @@
 
 import hashlib
 from collections.abc import Sequence
+from pathlib import Path
 from typing import NamedTuple
 
+import jax
 import numpy as np
 
 from crabjax.cache import load_arrays, save_arrays, settings_hash
@@ -17,6 +19,7 @@ from crabjax.data.encode import (
     load_pretrained_tokenizer,
 )
 from crabjax.data.load import Dataset, find_files, load_data
+from crabjax.files import check_json, check_safetensors
 from crabjax.models import Model, build_model, get_builder
 from crabjax.models.embed import encode_documents
 from crabjax.models.pretrained import read_architecture
@@ -43,6 +46,7 @@ def load_dataset(config: Config) -> Dataset:
     name = _tokenizer_name(config)
     # That data are missing should be said before an encoder is fetched.
     find_files(config.data)
+    check_encoder(config)
     return load_data(
         config.data,
         None if name == WORDS else resolve_pretrained(name),
@@ -57,7 +61,7 @@ def model_inputs(config: Config, tokens: np.ndarray) -> np.ndarray:
     """
     if config.model.name != "frozen":
         return tokens
-    model = config.model
+    model = config.model.on(jax.default_backend())
     key = settings_hash([fingerprint(tokens), model.pretrained, model.precision])
     if config.devices.cache and (stored := load_arrays(key)) is not None:
         return stored[0]["vectors"]
@@ -80,11 +84,14 @@ def check_encoder(config: Config) -> None:
     Raises:
       PretrainedNotFoundError: if it is neither on this machine nor on the hub.
       PretrainedError: if it is of a kind that is not implemented.
+      DataError: naming a file of it that is damaged or was cut short.
     """
     if (name := _tokenizer_name(config)) != WORDS:
-        find_pretrained(name)
+        _check_whole(find_pretrained(name))
     if config.model.name in ("distilbert", "frozen"):
-        read_architecture(find_pretrained(config.model.pretrained))
+        folder = find_pretrained(config.model.pretrained)
+        _check_whole(folder)
+        read_architecture(folder)
 
 
 def encode_texts(config: Config, texts: Sequence[str], labels: int) -> EncodedTexts:
@@ -109,6 +116,14 @@ def fingerprint(*arrays: np.ndarray) -> str:
         digest.update(f"{array.dtype}{array.shape}".encode())
         digest.update(np.ascontiguousarray(array).tobytes())
     return digest.hexdigest()[:16]
+
+
+def _check_whole(folder: Path) -> None:
+    """Of a name on the hub only the configuration may be here yet; what is here must be whole."""
+    for path in (*folder.glob("*.json"), *folder.glob("1_Pooling/*.json")):
+        check_json(path)
+    for path in folder.glob("*.safetensors"):
+        check_safetensors(path)
 
 
 def _tokenizer_name(config: Config) -> str:

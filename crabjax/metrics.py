@@ -19,7 +19,7 @@ class Scores(NamedTuple):
     mean_average_precision: jax.Array
 
 
-def evaluate(probs: ArrayLike, labels: ArrayLike, threshold: float = 0.5) -> Scores:
+def evaluate(probs: ArrayLike, labels: ArrayLike, threshold: ArrayLike = 0.5) -> Scores:
     """Scores predictions.
 
     Precision, recall and micro-F1 pool the decisions of all labels. Macro-F1 is the mean over all
@@ -29,7 +29,7 @@ def evaluate(probs: ArrayLike, labels: ArrayLike, threshold: float = 0.5) -> Sco
     Args:
       probs: [M, X, K], one set of probabilities a model.
       labels: [X, K], true where the document carries the label.
-      threshold: a label is predicted when its probability exceeds this.
+      threshold: a label is predicted when its probability exceeds this; one for all, or [M, K].
 
     Returns:
       Scores of shape [M] each.
@@ -39,16 +39,17 @@ def evaluate(probs: ArrayLike, labels: ArrayLike, threshold: float = 0.5) -> Sco
     probs, labels = jnp.asarray(probs), jnp.asarray(labels)
     check_same_size("X", "probs", probs.shape[1], "labels", labels.shape[0])
     check_same_size("K", "probs", probs.shape[2], "labels", labels.shape[1])
-    return _evaluate(probs, labels.astype(bool), threshold)
+    thresholds = jnp.broadcast_to(jnp.asarray(threshold, probs.dtype), (len(probs), probs.shape[2]))
+    return _evaluate(probs, labels.astype(bool), thresholds)
 
 
 @jax.jit
-def _evaluate(probs: jax.Array, labels: jax.Array, threshold: jax.Array | float) -> Scores:
-    return jax.vmap(lambda one: _evaluate_one(one, labels, threshold))(probs)
+def _evaluate(probs: jax.Array, labels: jax.Array, thresholds: jax.Array) -> Scores:
+    return jax.vmap(_evaluate_one, in_axes=(0, None, 0))(probs, labels, thresholds)
 
 
-def _evaluate_one(probs: jax.Array, labels: jax.Array, threshold: jax.Array | float) -> Scores:
-    predicted = probs > threshold  # [X, K]
+def _evaluate_one(probs: jax.Array, labels: jax.Array, thresholds: jax.Array) -> Scores:
+    predicted = probs > thresholds[None, :]  # [X, K]
     hits = jnp.sum(predicted & labels, axis=0, dtype=jnp.float32)  # [K]
     claimed = jnp.sum(predicted, axis=0, dtype=jnp.float32)
     present = jnp.sum(labels, axis=0, dtype=jnp.float32)

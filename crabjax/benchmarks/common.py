@@ -126,10 +126,10 @@ class Result(NamedTuple):
     rows: list[Row]
 
 
-def write_json(path: str | Path, results: Mapping[str, Result]) -> None:
+def write_json(path: str | Path, results: Mapping[str, Result], device: Row) -> None:
     """Writes results by benchmark, with the device and the version of jax."""
     report = {
-        "device": device_description(),
+        "device": device,
         "jax": jax.__version__,
         "benchmarks": {name: result._asdict() for name, result in results.items()},
     }

@@ -7,8 +7,13 @@ from typing import Any, NamedTuple
 
 from crabjax.benchmarks.common import Row
 
-TIMES = ("seconds", "epoch s")  # the column a row is judged by, whichever it has
-OUTCOMES = ("nearer bound", "verdict")  # words that are results, not sizes
+# The column a row is judged by, whichever it has.
+TIMES = ("seconds", "epoch s", "estimated s")
+# Words and whole numbers that are results, not sizes.
+OUTCOMES = (
+    *("nearer bound", "verdict", "fits", "rate", "kernels", "opaque", "loops", "scatters"),
+    *("collectives", "grouped convolutions", "compare-and-swap"),
+)
 
 
 class CompareError(ValueError):
@@ -96,7 +101,7 @@ def _by_identity(report: dict[str, Any]) -> Iterator[tuple[tuple[str, ...], Row]
                 for key, value in row.items()
                 if isinstance(value, str | int) and key not in OUTCOMES
             )
-            if any(key in row for key in TIMES):
+            if any(row.get(key) is not None for key in TIMES):
                 yield (name, *sizes), row
 
 

@@ -24,7 +24,7 @@ from scipy import special
 from crabjax.benchmarks.common import Row, measure, peak_extra_megabytes
 from crabjax.benchmarks.roofline import Work, device_peaks, program_work, roofline
 from crabjax.scoring import BetaRule, beta_entropy, expected_loss_reduction
-from crabjax.scoring.elr import _label_gain
+from crabjax.scoring.gain import label_gain
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -78,7 +78,7 @@ def score_work(
 ) -> Work | None:
     """XLA's count for one label of one chunk, the sum over labels included, times all of them."""
     one = lambda *shape: jax.ShapeDtypeStruct(shape, jnp.float32)
-    add = lambda total, candidate, anchor: total + _label_gain(candidate, anchor, rule)
+    add = lambda total, candidate, anchor: total + label_gain(candidate, anchor, rule)
     shapes = one(chunk_size, anchors), one(members, chunk_size), one(members, anchors)
     work = program_work(add, *shapes)
     return work and work.times(labels * -(-candidates // chunk_size))

@@ -14,7 +14,7 @@ from crabjax.benchmarks.sizes import PRESETS
 from crabjax.cli.common import command_parser, run_command
 
 DESCRIPTION = """\
-Times crabjax on the devices JAX finds: CPU, GPU or TPU.
+Times crabjax on the devices JAX finds: CPU, GPU or TPU; `compile` needs no device.
 
 Times are medians of repeats after a warm-up; spread is the slowest minus the fastest repeat over
 the median, compile s what the first call took on top, peak extra MB the memory a call needed.
@@ -43,7 +43,8 @@ def _time(arguments: argparse.Namespace) -> None:
 
     if arguments.json:  # before the work, not after it
         check_writable(arguments.json)
-    device = common.device_description()
+    absent = arguments.benchmark == "compile"
+    device = _module("compile").absent_device(arguments) if absent else common.device_description()
     print(f"{device['platform']}: {device['kind']}, {device['count']} device(s)")
     names = ALL if arguments.benchmark == "all" else (arguments.benchmark,)
     results = {}
@@ -57,7 +58,9 @@ def _time(arguments: argparse.Namespace) -> None:
         settings = {key: value for key, value in vars(own).items() if key not in outside}
         results[name] = common.Result(settings, rows)
     if arguments.json:
-        common.write_json(arguments.json, results)
+        common.write_json(arguments.json, results, device)
+    if absent:
+        _module("compile").check(results["compile"].rows)
 
 
 def _parse(words: Sequence[str], prog: str | None = None) -> argparse.Namespace:
@@ -65,7 +68,7 @@ def _parse(words: Sequence[str], prog: str | None = None) -> argparse.Namespace:
     arguments = parser.parse_args(words)
     if arguments.compare is None and arguments.benchmark is None:
         parser.error("expected a benchmark, or --compare A.json B.json")
-    if arguments.benchmark in SUBCOMMANDS and arguments.preset:
+    if arguments.benchmark in SUBCOMMANDS and getattr(arguments, "preset", None):
         # Presets are defaults, so that an option beside them wins; hence a second look.
         commands[arguments.benchmark].set_defaults(**PRESETS[arguments.preset][arguments.benchmark])
         arguments = parser.parse_args(words)
@@ -98,8 +101,9 @@ def _parser(
         if name in words:
             _module(name).add_arguments(commands[name])
     commands["all"] = choices.add_parser("all", help=f"{', '.join(ALL)}, one after another")
-    for command in commands.values():
-        command.add_argument("--preset", choices=list(PRESETS), help="sizes; see sizes.py")
+    for name, command in commands.items():
+        if name != "compile":  # its sizes are the paper's, or a configuration's
+            command.add_argument("--preset", choices=list(PRESETS), help="sizes; see sizes.py")
         command.add_argument(
             "--json", type=Path, metavar="FILE", help="also write the rows to this file"
         )

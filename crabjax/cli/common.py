@@ -7,7 +7,7 @@ import warnings
 from collections.abc import Callable
 from pathlib import Path
 
-from crabjax.cli.interrupt import answered
+from crabjax.cli.interrupt import STATUS, interruptible
 from crabjax.progress import Kind, shown
 
 # The extra that brings a package which is not always installed.
@@ -37,19 +37,27 @@ def run_command(
       when_stopped: what to say of the state of things after Ctrl-C.
       options: with those of :func:`add_talk`, if the command has them.
     """
-    with answered(when_stopped), shown(_kind(options)) as display:
+    with shown(_kind(options)) as display:
         say = lambda text: display.say(text, sys.stderr)
         warnings.showwarning = lambda message, *_, **__: say(f"warning: {message}")
+        return _answered(work, lambda: say(f"\nstopped; {when_stopped}"), say)
+
+
+def _answered(
+    work: Callable[[], None], stopped: Callable[[], None], say: Callable[[str], None]
+) -> int:
+    with interruptible(stopped) as heard:
         try:
             work()
-        except KeyboardInterrupt:
-            say(f"\nstopped; {when_stopped}")
-            return 130
         except BrokenPipeError:
             # Whoever read the output (`| head`) has gone; nobody is left to tell.
             sys.stdout = None
             return 1
-        except (ValueError, RuntimeError, OSError, ImportError) as error:
+        except (KeyboardInterrupt, ValueError, RuntimeError, OSError, ImportError) as error:
+            # A library that is interrupted half-way, as while it is imported, may fail otherwise.
+            if isinstance(error, KeyboardInterrupt) or heard.is_set():
+                stopped()
+                return STATUS
             say(f"error: {_in_words(error)}")
             return 1
     return 0

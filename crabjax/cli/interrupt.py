@@ -1,45 +1,55 @@
-"""Ctrl-C is answered within two seconds, also while a compiler is at work."""
+"""Ctrl-C that is heard within two seconds, whatever the main thread is doing."""
 
 import os
 import signal
-import socket
-import sys
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
-GRACE = 1.5  # seconds in which Python itself may answer
+STATUS = 130  # what shells expect of a command that Ctrl-C ended
+_PATIENCE = 1.5  # seconds for an orderly end
 
 
 @contextmanager
-def answered(when_stopped: str) -> Iterator[None]:
-    """Ends the process if Ctrl-C has not reached the work inside the block after a moment.
+def interruptible(say: Callable[[], None]) -> Iterator[threading.Event]:
+    """Ends the process where Python itself cannot yet: while XLA compiles, say.
 
-    Python hears of a signal between two of its own instructions, and compiling a program is one
-    instruction that may take a minute. The system tells the socket below at once; a thread waits
-    there. Every file is written whole or not at all, so ending at any moment is safe.
+    Python raises KeyboardInterrupt between two of its own instructions only. A thread that the
+    system wakes at once waits a moment for that, and then leaves: what is on the disk is whole at
+    any moment.
+
+    Args:
+      say: called before the process ends in this way.
+
+    Yields:
+      An event that is set once Ctrl-C was pressed.
     """
+    heard = threading.Event()
     if threading.current_thread() is not threading.main_thread():
-        yield
+        yield heard
         return
-    told, tell = socket.socketpair()
-    tell.setblocking(False)
     over = threading.Event()
+    reader, writer = os.pipe()
+    os.set_blocking(writer, False)
 
-    def wait() -> None:
-        while heard := told.recv(16):
-            if signal.SIGINT in heard and not over.wait(GRACE):
-                print(f"\nstopped; {when_stopped}", file=sys.stderr, flush=True)
-                os._exit(130)
+    def watch() -> None:
+        while signals := os.read(reader, 64):
+            if signal.SIGINT in signals and not over.wait(_PATIENCE):
+                say()
+                os._exit(STATUS)
+        os.close(reader)
 
-    thread = threading.Thread(target=wait, daemon=True)
-    before = signal.set_wakeup_fd(tell.fileno(), warn_on_full_buffer=False)
-    thread.start()
+    def interrupt(*_) -> None:
+        heard.set()
+        raise KeyboardInterrupt
+
+    handler = signal.signal(signal.SIGINT, interrupt)
+    before = signal.set_wakeup_fd(writer, warn_on_full_buffer=False)
+    threading.Thread(target=watch, daemon=True).start()
     try:
-        yield
+        yield heard
     finally:
         over.set()
+        signal.signal(signal.SIGINT, handler)
         signal.set_wakeup_fd(before)
-        tell.close()
-        thread.join()
-        told.close()
+        os.close(writer)

@@ -2,13 +2,15 @@
 
 import argparse
 import csv
+import io
 import logging
-import unicodedata
+import warnings
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
 from crabjax.cli.common import add_overrides, add_talk, command_parser, run_command, whole_number
+from crabjax.files import read_lines
 from crabjax.progress import doing, tell
 
 EXAMPLE = """\
@@ -20,6 +22,7 @@ EXAMPLE = """\
 
 In between, fill in the column "labels" of to_label.csv: names separated by ";", "-" where no
 label applies, "skipped" for a document you do not want to see again. An empty cell stays open.
+`add --replace` takes corrections; "withdrawn" takes an earlier answer back.
 """
 _HOW = 'names separated by ";", "-" for none, "skipped" to leave it out'
 INIT_EXAMPLE = """\
@@ -82,10 +85,18 @@ def run_suggest(options: argparse.Namespace) -> None:
     project.restore(learner)
     suggestion = learner.ask(project.texts, options.count)
     project.keep(learner)
-    write_suggestion(options.output, suggestion, project.ids, project.texts, project.label_names)
+    write_suggestion(
+        options.output,
+        suggestion,
+        project.ids,
+        project.texts,
+        project.label_names,
+        project.style,
+    )
     count, cold = len(suggestion.indices), suggestion.sources[0] == DIVERSE
+    fewer = f", all that are left of the {options.count} asked for" if count < options.count else ""
     facts = {"output": str(options.output), "documents": count, "cold_start": cold}
-    tell(f"{options.output}: {count} documents to label", event="suggestion", **facts)
+    tell(f"{options.output}: {count} documents to label{fewer}", event="suggestion", **facts)
     if cold:
         tell("few or no labels yet: these documents were chosen to cover all of them")
     if options.output.suffix == ".json":
@@ -98,11 +109,13 @@ def run_add(options: argparse.Namespace) -> None:
     """Keeps the answers of a file, or nothing of it where it has a mistake."""
     from crabjax.labelling.exchange import read_answers
 
-    added = _open(options).add(read_answers(options.file), options.replace)
+    added = _open(options).add(read_answers(options.file), options.replace, options.ignore_texts)
     text = f"added {added.labelled} labelled and {added.skipped} skipped documents"
     tell(text, event="added", **added._asdict())
     notes = {
-        "without an answer": added.blank,
+        "withdrawn": added.withdrawn,
+        "without an answer": added.blank - added.kept,
+        'empty here, their earlier answers hold ("withdrawn" takes one back)': added.kept,
         "known already": added.known,
         "in place of earlier answers": added.replaced,
     }
@@ -130,38 +143,57 @@ def run_predict(options: argparse.Namespace) -> None:
     learner = project.learner()
     project.restore(learner)
     probabilities = learner.predict_proba(project.texts)
+    labels, sources = project.decide(learner.predict(project.texts))
     project.keep(learner)
-    labels, sources = project.decide(probabilities)
     write_predictions(
-        options.output, project.ids, labels, sources, probabilities, project.label_names
+        options.output,
+        project.ids,
+        labels,
+        sources,
+        probabilities,
+        project.label_names,
+        project.style,
     )
     documents, by_person = len(project.ids), sources.count("person")
     facts = {"output": str(options.output), "documents": documents, "by_person": by_person}
     text = f"{options.output}: {documents} documents, {by_person} by a person"
     tell(text, event="predictions", **facts)
+    print(f"{options.output}: {len(project.ids)} documents, {sources.count('person')} by a person")
+    _say_doubts(project)
+
+
+def _say_doubts(project) -> None:
+    """Warns of predictions that rest on next to nothing."""
+    from crabjax.labelling.learner import FEWEST_LABELLED
+
+    said = [one.labels for one in project.answers().values() if isinstance(one.labels, list)]
+    given = {label for labels in said for label in labels}
+    if len(said) < FEWEST_LABELLED:
+        warnings.warn(
+            f"these predictions were learnt from {len(said)} labelled documents; below "
+            f"{FEWEST_LABELLED} they are little better than guesses",
+            stacklevel=2,
+        )
+    if never := [name for name in project.label_names if name not in given]:
+        names = f"{', '.join(never[:5])}{', ...' if len(never) > 5 else ''}"
+        warnings.warn(f"never given so far, so never predicted well: {names}", stacklevel=2)
 
 
 def read_label_names(options: argparse.Namespace) -> list[str]:
     """The names of ``--labels``, a line of CSV, or of ``--labels-file``, one a line.
 
     Raises:
-      ValueError: for names that differ in capitals only, or that hold a line break.
+      ValueError: if ``--labels`` has several lines, or the file is not text.
     """
     if options.labels_file is not None:
-        given = options.labels_file.read_text(encoding="utf-8-sig").splitlines()
-    else:
-        given = [
-            name for row in csv.reader([options.labels], skipinitialspace=True) for name in row
-        ]
-    names = [unicodedata.normalize("NFC", name).strip() for name in given]
-    names = [name for name in names if name] if options.labels_file is not None else names
-    seen: dict[str, str] = {}
-    for name in names:
-        if "\n" in name or "\r" in name:
-            raise ValueError(f"label {name!r}: expected a name without a line break")
-        if (other := seen.setdefault(name.casefold(), name)) != name:
-            raise ValueError(f"labels {other!r} and {name!r} differ in capitals only; keep one")
-    return names
+        return [line.strip() for line in read_lines(options.labels_file) if line.strip()]
+    given = io.StringIO(options.labels, newline="")
+    rows = list(csv.reader(given, skipinitialspace=True))
+    if len(rows) > 1:
+        raise ValueError(
+            f"--labels: expected one line, found {len(rows)}; --labels-file takes a name a line"
+        )
+    return [name.strip() for row in rows for name in row]
 
 
 def _open(options: argparse.Namespace) -> Any:
@@ -184,6 +216,9 @@ def _parser(prog: str | None) -> argparse.ArgumentParser:
     add = _command(commands, "add", "keep the labels of a file, or nothing of it", run_add)
     add.add_argument("file", type=Path, help=".csv, .jsonl, or a Label Studio export .json")
     add.add_argument("--replace", action="store_true", help="let new answers replace earlier ones")
+    add.add_argument(
+        "--ignore-texts", action="store_true", help="go by id where the file shows another text"
+    )
     _command(commands, "status", "counts, estimated F1, its curve, whether to go on", run_status)
     predict = _command(commands, "predict", "write labels of all documents", run_predict)
     predict.add_argument("--output", type=Path, required=True, help=".csv or .jsonl")

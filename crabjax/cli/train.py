@@ -38,6 +38,10 @@ def train(arguments: argparse.Namespace) -> None:
         from crabjax.cache import keep_compiled_programs
         from crabjax.devices.processes import connect
         from crabjax.experiments.variants import run_experiment
+        from crabjax.integrations.by_name import register_by_name
+    for variants in experiments.values():
+        for config in variants.values():
+            register_by_name(config.strategy.name)
     keep_compiled_programs()
     connect(next(iter(experiments[arguments.config[0]].values())).devices)
     run_experiment(experiments, arguments.output, only=arguments.only, fresh=arguments.fresh)

@@ -17,6 +17,49 @@ class ConfigError(ValueError):
     """A setting that is unknown, ill-typed or impossible."""
 
 
+class _Loader(yaml.SafeLoader):
+    """Plain values only, and every key once: YAML itself would quietly take the last."""
+
+
+def _mapping(loader: _Loader, node: yaml.MappingNode) -> dict[Any, Any]:
+    seen: set[Any] = set()
+    for key_node, _ in node.value:
+        if key_node.tag.endswith(":merge"):
+            continue
+        key = loader.construct_object(key_node, deep=True)
+        try:
+            twice = key in seen
+        except TypeError:
+            raise yaml.constructor.ConstructorError(
+                None, None, "expected a plain word as a key", key_node.start_mark
+            ) from None
+        if twice:
+            raise yaml.constructor.ConstructorError(
+                None, None, f"the key {key!r} is given twice", key_node.start_mark
+            )
+        seen.add(key)
+    loader.flatten_mapping(node)
+    return loader.construct_mapping(node, deep=True)
+
+
+_Loader.add_constructor(yaml.resolver.BaseResolver.DEFAULT_MAPPING_TAG, _mapping)
+
+
+def read_yaml(text: str, source: str) -> Any:
+    """The value of a YAML text.
+
+    Raises:
+      ConfigError: naming source, line and column of what is wrong, in one line.
+    """
+    try:
+        return yaml.load(text, _Loader)
+    except (yaml.YAMLError, ValueError, RecursionError) as error:
+        mark = getattr(error, "problem_mark", None)
+        where = f":{mark.line + 1}:{mark.column + 1}" if mark else ""
+        problem = getattr(error, "problem", None) or " ".join(str(error).split())
+        raise ConfigError(f"{source}{where}: not valid YAML: {problem}") from error
+
+
 def setting(default: Any, meaning: str, *, above=None, at_least=None, at_most=None) -> Any:
     """A dataclass field with its meaning, and a range that holds for each item of a list."""
     bounds = {"above": above, "at_least": at_least, "at_most": at_most}
@@ -75,9 +118,9 @@ def parse_override(kind: type, text: str, source: str) -> tuple[str, Any]:
         return key, value
     try:
         if typing.get_origin(hint) is tuple:
-            return key, [yaml.safe_load(part) for part in value.split(",") if part]
-        return key, yaml.safe_load(value)
-    except yaml.YAMLError:
+            return key, [read_yaml(part, key) for part in value.split(",") if part]
+        return key, read_yaml(value, key)
+    except ConfigError:
         raise ConfigError(
             f"{source}: {key}: expected {describe(hint, {})}, found {value!r}"
         ) from None

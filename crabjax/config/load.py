@@ -14,7 +14,7 @@ from typing import Any
 
 import yaml
 
-from crabjax.config.build import ConfigError, build, flat, merge, nest, parse_override
+from crabjax.config.build import ConfigError, build, flat, merge, nest, parse_override, read_yaml
 from crabjax.config.presets import with_preset
 from crabjax.config.schema import BEFORE_IT_EXISTED, RENAMED, Config
 
@@ -86,6 +86,8 @@ def _named_strategies(text: str, variants: dict[str, dict[str, Any]]) -> dict[st
     names = [one.strip() for one in text.split(",")]
     if not all(names):
         raise ConfigError(f"--set: strategy.name: expected names, found {text!r}")
+    if len(set(names)) < len(names):
+        raise ConfigError(f"--set: strategy.name: expected each name once, found {text!r}")
     variants = {variant: flat(own) for variant, own in variants.items()}
     if all(own.keys() <= {"strategy.name"} for own in variants.values()):
         return {one: {"strategy.name": one} for one in names}
@@ -166,9 +168,11 @@ def from_stored(tree: Mapping[str, Any], source: str) -> Config:
 def load_stored(path: Path) -> Config:
     """Reads what :func:`to_yaml` wrote to a file, perhaps in an earlier version."""
     try:
-        return from_stored(yaml.safe_load(path.read_text(encoding="utf-8")), str(path))
-    except (yaml.YAMLError, OSError, UnicodeDecodeError) as error:
-        raise ConfigError(f"{path}: cannot be read: {error}") from error
+        text = path.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        reason = error.strerror if isinstance(error, OSError) else error
+        raise ConfigError(f"{path}: cannot be read ({reason}); put a copy of it back") from error
+    return from_stored(read_yaml(text, str(path)), str(path))
 
 
 def experiment_settings(config: Config) -> dict[str, Any]:
@@ -217,8 +221,8 @@ def _read_tree(path: Path, seen: tuple[Path, ...] = ()) -> dict[str, Any]:
     if path.resolve() in seen:
         raise ConfigError(f"{path}: extends itself")
     try:
-        tree = yaml.safe_load(path.read_text(encoding="utf-8"))
-    except (yaml.YAMLError, UnicodeDecodeError) as error:
+        tree = read_yaml(path.read_text(encoding="utf-8"), str(path))
+    except UnicodeDecodeError as error:
         raise ConfigError(f"{path}: not valid YAML: {error}") from error
     tree = {} if tree is None else tree
     if not isinstance(tree, dict):

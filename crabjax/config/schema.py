@@ -1,6 +1,6 @@
 """The settings of an experiment, each with its meaning and default."""
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
 from crabjax.config.build import ConfigError, setting
@@ -43,7 +43,9 @@ class DataConfig:
         None, "file that epochs are compared on; null: drawn from the training file, by seed"
     )
     validation_size: int = setting(
-        1000, "documents that epochs are compared on, taken out of the pool", at_least=1
+        1000,
+        "documents that epochs are compared on, taken out of the pool (ensemble.keep: best)",
+        at_least=1,
     )
     validation_from: Literal["random", "last"] = setting(
         "random",
@@ -75,15 +77,26 @@ class ModelConfig:
     dropout: float = setting(
         0.5, "share of the document vector left out in training", at_least=0.0, at_most=0.95
     )
+    input_dropout: float = setting(
+        0.0,
+        "share of the encoder's vector left out in training (frozen)",
+        at_least=0.0,
+        at_most=0.95,
+    )
     pretrained: str = setting(
         "distilbert-base-uncased", "hub name or folder of the encoder (distilbert, frozen)"
     )
-    precision: Literal["float32", "bfloat16"] = setting(
-        "float32", "of the encoder's arithmetic (distilbert, frozen)"
+    precision: Literal["auto", "float32", "bfloat16"] = setting(
+        "auto",
+        "of the encoder's arithmetic (distilbert, frozen); auto: float32 on CPU, else bfloat16 "
+        "with parameters, norms, softmax and loss in float32",
     )
-    rematerialise: bool = setting(
-        False, "compute layers again in the backward pass, to save memory (distilbert)"
-    )
+
+    def on(self, platform: str) -> "ModelConfig":
+        """The settings with what depends on a platform decided: "cpu", "gpu", "tpu"."""
+        if self.precision != "auto":
+            return self
+        return replace(self, precision="float32" if platform == "cpu" else "bfloat16")
 
 
 @dataclass(frozen=True)
@@ -94,9 +107,21 @@ class EnsembleConfig:
     member_init: Literal["same", "independent"] = setting(
         "independent", "whether the members of a seed start from the same parameters"
     )
+    threshold: Literal["learnt", "half"] = setting(
+        "learnt",
+        "what a probability must exceed for its label: what maximises the F1 expected over the "
+        "unlabelled documents, or 0.5",
+    )
     batch_size: int = setting(50, "documents in a training step", at_least=1)
+    keep: Literal["last", "best"] = setting(
+        "last",
+        "the epoch whose parameters are kept: the last, or the best on validation documents, whose "
+        "labels no budget counts",
+    )
     epochs: int = setting(80, "the most epochs", at_least=1)
-    patience: int = setting(30, "epochs without a better validation F1 before a stop", at_least=1)
+    patience: int = setting(
+        30, "epochs without a better validation F1 before a stop (keep: best)", at_least=1
+    )
     learning_rate: float = setting(5e-3, "of AdamW", above=0.0)
     weight_decay: float = setting(0.01, "of AdamW", at_least=0.0)
     schedule: Literal["constant", "warmup_linear"] = setting(
@@ -200,7 +225,12 @@ class DevicesConfig:
     processes: int | None = setting(None, "how many there are, with a coordinator", at_least=1)
     process: int | None = setting(None, "which of them this is", at_least=0)
     members_at_once: int | None = setting(
-        None, "members a device trains at once; null: as many as fit", at_least=1
+        None, "members a device trains at once; null: chosen by work and memory", at_least=1
+    )
+    rematerialise: bool | None = setting(
+        None,
+        "compute layers again in the backward pass, to save memory (distilbert); null: no more "
+        "than it takes to fit",
     )
     predict_batch: int | None = setting(
         256, "documents a device predicts at once; null: as many as fit", at_least=1
@@ -239,7 +269,12 @@ RENAMED = {
     "ensemble.members_at_once": "devices.members_at_once",
     "ensemble.predict_batch": "devices.predict_batch",
     "data.cache": "devices.cache",
+    "model.rematerialise": "devices.rematerialise",
 }
 
 # What a run did before a setting existed, where that is not the setting's default.
-BEFORE_IT_EXISTED: dict[str, Any] = {}
+BEFORE_IT_EXISTED: dict[str, Any] = {
+    "ensemble.keep": "best",
+    "ensemble.threshold": "half",
+    "model.input_dropout": 0.0,  # its default is not the preset's
+}

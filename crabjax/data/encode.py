@@ -141,7 +141,11 @@ def load_pretrained_tokenizer(folder: Path, name: str) -> PretrainedTokenizer:
 
     if not tokenizer_files(folder):
         raise DataError(f"{folder}: no tokenizer.json or vocab.txt in this folder")
-    backend = AutoTokenizer.from_pretrained(str(folder), local_files_only=True)
+    try:
+        backend = AutoTokenizer.from_pretrained(str(folder), local_files_only=True)
+    except Exception as error:  # tokenizers raises plain Exception for a file it cannot read
+        reason = " ".join(str(error).split())[:160]
+        raise DataError(f"{folder}: its tokenizer cannot be read: {reason}") from error
     if backend.pad_token_id != PAD:
         raise DataError(
             f"{name}: expected a tokenizer that pads with id 0 (the BERT family), "

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import numpy as np
 
-from crabjax.cache import file_hash, load_arrays, save_arrays, settings_hash
+from crabjax.cache import load_arrays, save_arrays, settings_hash
 from crabjax.config import DataConfig
 from crabjax.data.corpus import Corpus, CsvFormat, read_corpus
 from crabjax.data.encode import (
@@ -22,10 +22,10 @@ from crabjax.data.encode import (
 )
 from crabjax.data.sources import SOURCES
 from crabjax.data.synthetic import make_synthetic
-from crabjax.files import DataError, DataWarning
+from crabjax.files import DataError, DataWarning, sha256
 from crabjax.progress import doing
 
-_FORMAT = 2  # raise it when the same input would give other arrays or notes: old ones go unused
+_FORMAT = 3  # raise it when the same input would give other arrays or notes: old ones go unused
 
 
 @dataclass(frozen=True)
@@ -103,6 +103,11 @@ def find_files(config: DataConfig) -> dict[str, Path]:
             raise DataError(
                 f"data.{split}: no such file: {path.absolute()}. {_advice(config, path)}"
             )
+    if files["train"].samefile(files["test"]):
+        raise DataError(
+            f"data.test: expected another file than data.train, found {files['test']} as both; "
+            "a score on documents that were learnt from says nothing"
+        )
     return files
 
 
@@ -152,7 +157,14 @@ def _compare(corpora: Mapping[str, Corpus]) -> list[str]:
     train = corpora["train"]
     known, ids = set(train.label_names), set(train.ids or ())
     notes = []
+    if 2 * (distinct := len(set(train.documents))) < len(train):
+        notes.append(
+            f"train: {len(train)} documents, but {distinct} different texts; is the right column "
+            "read?"
+        )
     for split, corpus in corpora.items():
+        if split != "train" and corpus.documents == train.documents:
+            notes.append(f"{split}: the texts of the training file; results on them say little")
         unknown = [set(labels) - known for labels in corpus.label_sets]
         if count := sum(map(bool, unknown)):
             names = sorted(set().union(*unknown))
@@ -187,7 +199,7 @@ def _cache_key(config: DataConfig, files: Mapping[str, Path], folder: Path | Non
     if folder is None:
         tokenizer: object = {"min_count": config.min_count}
     else:
-        tokenizer = {path.name: file_hash(path) for path in tokenizer_files(folder)}
+        tokenizer = {path.name: sha256(path) for path in tokenizer_files(folder)}
     columns = [
         config.text_column,
         config.label_column,
@@ -198,7 +210,7 @@ def _cache_key(config: DataConfig, files: Mapping[str, Path], folder: Path | Non
         {
             "format": _FORMAT,
             # The name is part of what is read: its ending says how, and warnings repeat it.
-            "files": {split: [str(path), file_hash(path)] for split, path in files.items()},
+            "files": {split: [str(path), sha256(path)] for split, path in files.items()},
             "synthetic": None if files else dataclasses.asdict(config.synthetic),
             "columns": columns,
             "tokenizer": tokenizer,

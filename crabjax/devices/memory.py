@@ -6,6 +6,7 @@ place.
 """
 
 import logging
+import math
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, TypeVar
@@ -27,12 +28,15 @@ MARGIN = 1.5
 # Computed where they are used, inside the program of the operation that uses them.
 _FUSED = frozenset(
     """
-    abs add and broadcast_in_dim clamp concatenate convert_element_type copy div eq erf exp exp2
-    expand_dims floor ge gt integer_pow iota is_finite le log log1p logistic lt max min mul ne neg
-    not or pad pow random_unwrap random_wrap rem reshape rev rsqrt select_n shift_left
-    shift_right_logical sign slice split sqrt square squeeze stop_gradient sub tanh transpose xor
+    abs add add_any and broadcast_in_dim clamp concatenate convert_element_type copy copy_p div eq
+    erf erfc exp exp2 expand_dims floor ge gt integer_pow iota is_finite le log log1p logistic lt
+    max min mul name ne neg not or pad pow random_unwrap random_wrap reduce_precision rem reshape
+    rev rsqrt select_n shift_left shift_right_logical sign slice split sqrt square squeeze
+    stop_gradient sub tanh transpose xor
     """.split()  # noqa: SIM905
 )
+# Of these there is nothing left in a compiled program but what they call.
+_CALLS = frozenset(("jit", "pjit", "closed_call", "custom_jvp_call", "custom_vjp_call"))
 
 
 def halve_until_it_fits(what: str, size: int, bytes_needed: Callable[[int], float]) -> int:
@@ -43,9 +47,8 @@ def halve_until_it_fits(what: str, size: int, bytes_needed: Callable[[int], floa
       size: to begin with; 1 is returned even if that does not fit.
       bytes_needed: the estimate for a size.
     """
-    # Processes that saw different limits would start programs of different shapes, and wait.
-    limit, wanted = float(array_of_first(np.array([device_bytes()]))[0]), size
-    while (needed := bytes_needed(size)) * MARGIN > limit and size > 1:
+    limit, wanted = memory_limit(), size
+    while not fits(needed := bytes_needed(size), limit) and size > 1:
         size = -(-size // 2)
     log.log(
         logging.INFO if size == wanted else logging.WARNING,
@@ -54,6 +57,19 @@ def halve_until_it_fits(what: str, size: int, bytes_needed: Callable[[int], floa
         *(needed / 1e6, limit / 1e6),
     )
     return size
+
+
+def fits(needed: float, limit: float) -> bool:
+    """Whether a program whose estimate is ``needed`` bytes can be run in ``limit`` bytes."""
+    return needed * MARGIN <= limit
+
+
+def memory_limit() -> float:
+    """Memory of one device, the same for all processes.
+
+    Processes that saw different limits would start programs of different shapes, and wait.
+    """
+    return float(array_of_first(np.array([device_bytes()]))[0])
 
 
 def device_bytes() -> float:
@@ -69,7 +85,11 @@ def program_bytes(program: jax.stages.Traced) -> int:
     """Arguments, results and temporaries of a traced program, in bytes."""
     jaxpr = program.jaxpr.jaxpr
     given = sum(_bytes(variable) for variable in {*jaxpr.invars, *jaxpr.constvars})
-    return given + sum(_bytes(one) for one in jaxpr.outvars) + _temporary_bytes(jaxpr)
+    results = sum(_bytes(one) for one in jaxpr.outvars)
+    # Results take the place of arguments that are given away.
+    donated = [one for one in jax.tree.leaves(program.args_info) if one.donated]
+    replaced = sum(math.prod(one.shape) * one.dtype.itemsize for one in donated)
+    return given + max(0, results - replaced) + _temporary_bytes(jaxpr)
 
 
 def halve_once(what: str, size: int, call: Callable[[int], Result]) -> Result:
@@ -95,13 +115,49 @@ def _temporary_bytes(jaxpr: Any) -> int:
     alive: dict[Any, int] = {}
     most = 0
     for position, equation in enumerate(jaxpr.eqns):
-        inside = max((_temporary_bytes(inner) for inner in _inner(equation)), default=0)
-        for variable in equation.outvars:
+        inside = max((_temporary_bytes(inner) for inner in inner_programs(equation)), default=0)
+        for variable, size in _sizes(equation):
             if variable in last_use and variable in stored and variable not in results:
-                alive[variable] = _bytes(variable)
+                alive[variable] = size
         most = max(most, sum(alive.values()) + inside)
         alive = {one: size for one, size in alive.items() if last_use[one] > position}
     return most
+
+
+def _sizes(equation: Any) -> Iterator[tuple[Any, int]]:
+    """The memory of each result.
+
+    A loop that is written out keeps no copies for its later turns: of what a turn leaves for the
+    backward pass, only what compilers store gets memory, and that once.
+    """
+    params = equation.params
+    if equation.primitive.name != "scan" or params["unroll"] != params["length"]:
+        yield from ((variable, _bytes(variable)) for variable in equation.outvars)
+        return
+    turn, carried = params["jaxpr"].jaxpr, params["num_carry"]
+    _, stored = _uses(turn)
+    makers = {result: one for one in turn.eqns for result in one.outvars}
+    counted = {*turn.invars[: params["num_consts"]], *turn.invars[params["num_consts"] + carried :]}
+    for place, (variable, of_turn) in enumerate(zip(equation.outvars, turn.outvars)):
+        if place < carried:
+            yield variable, _bytes(variable)
+            continue
+        roots = _roots(of_turn, makers, stored) - counted
+        counted |= roots
+        yield variable, params["length"] * sum(map(_bytes, roots))
+
+
+def _roots(variable: Any, makers: dict[Any, Any], stored: set[Any]) -> set[Any]:
+    """What is stored of a value: itself, or what it can be computed from in passing."""
+    if isinstance(variable, Literal):
+        return set()
+    if variable in stored or variable not in makers:
+        return {variable}
+    return {
+        root
+        for source in _variables(makers[variable].invars)
+        for root in _roots(source, makers, stored)
+    }
 
 
 def _uses(jaxpr: Any) -> tuple[dict[Any, int], set[Any]]:
@@ -110,7 +166,7 @@ def _uses(jaxpr: Any) -> tuple[dict[Any, int], set[Any]]:
     stored = set()
     for position, equation in enumerate(jaxpr.eqns):
         name = equation.primitive.name
-        fused = name in _FUSED
+        fused = _is_fused(equation)
         for variable in _variables(equation.invars):
             last_use[variable] = position
             if not fused and not name.startswith("reduce_"):
@@ -127,7 +183,14 @@ def _uses(jaxpr: Any) -> tuple[dict[Any, int], set[Any]]:
     return last_use, stored
 
 
-def _inner(equation: Any) -> Iterator[Any]:
+def _is_fused(equation: Any) -> bool:
+    name = equation.primitive.name
+    if name in _CALLS:
+        return all(_is_fused(one) for inner in inner_programs(equation) for one in inner.eqns)
+    return name in _FUSED
+
+
+def inner_programs(equation: Any) -> Iterator[Any]:
     """The programs inside a loop, a branch or a call."""
     for value in equation.params.values():
         for one in value if isinstance(value, list | tuple) else (value,):

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from crabjax.checks import check_not_empty, check_rank, check_same_size
+from crabjax.checks import check_rank, check_same_size
 from crabjax.config import EnsembleConfig
 from crabjax.ensemble.train import FitInfo
 from crabjax.models import Model, Params
@@ -23,7 +23,6 @@ def check_fit(keys, inputs, labels, train_rows, train_counts, validation_rows) -
     check_rank("train_rows", train_rows, "MC")
     check_rank("train_counts", train_counts, "M")
     check_rank("validation_rows", validation_rows, "MV")
-    check_not_empty("validation_rows", validation_rows)
     check_same_size("N", "inputs", len(inputs), "labels", len(labels))
     for name, array in (
         ("keys.init", keys.init),
@@ -40,7 +39,7 @@ def check_fit(keys, inputs, labels, train_rows, train_counts, validation_rows) -
         )
     for name, rows in (("train_rows", train_rows), ("validation_rows", validation_rows)):
         rows = np.asarray(rows)
-        if rows.min() < 0 or rows.max() >= len(inputs):
+        if rows.size and (rows.min() < 0 or rows.max() >= len(inputs)):
             raise ValueError(
                 f"{name}: expected rows 0 to {len(inputs) - 1} of inputs, "
                 f"found {rows.min()} to {rows.max()}"

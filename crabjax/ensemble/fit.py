@@ -18,11 +18,13 @@ from jax.sharding import Mesh
 
 from crabjax.config import DevicesConfig, EnsembleConfig
 from crabjax.devices.batches import LARGEST_BATCH, usable_cores
-from crabjax.devices.memory import halve_once, halve_until_it_fits, program_bytes
+from crabjax.devices.memory import halve_once
 from crabjax.devices.mesh import ENSEMBLE, current_mesh, fetch, place
 from crabjax.ensemble import on_mesh
 from crabjax.ensemble.checks import check_failures, check_fit, check_words
+from crabjax.ensemble.plan import FitShapes, plan_here
 from crabjax.ensemble.train import FitInfo, Recipe, TrainingData, train
+from crabjax.ensemble.word_rows import training_words
 from crabjax.models import Model, Params
 
 AT_ONCE = "devices.members_at_once"
@@ -86,7 +88,8 @@ def fit_ensemble(
       labels: bool [N, K].
       train_rows: int32 [M, C], rows of ``inputs`` each member trains on.
       train_counts: int32 [M], how many of them, from the left, are live.
-      validation_rows: int32 [M, V], rows the epochs are compared on.
+      validation_rows: int32 [M, V], rows the epochs are compared on; with V = 0 the parameters of
+        the last epoch are kept.
       devices: how many members train, and how many validation documents are predicted, at once.
 
     Returns:
@@ -98,20 +101,23 @@ def fit_ensemble(
         first epoch was complete. A member that fails later keeps its best epoch so far.
     """
     check_fit(keys, inputs, labels, train_rows, train_counts, validation_rows)
-    if model.table is not None:
-        one = jax.ShapeDtypeStruct((), keys.init.dtype)
-        check_words(model, jax.eval_shape(model.init, one), inputs)
+    inputs, labels = np.asarray(inputs), np.asarray(labels, np.float32)
     rows = tuple(np.asarray(a, np.int32) for a in (train_rows, train_counts, validation_rows))
-    labels = np.asarray(labels, np.float32)
-    recipe = Recipe(model, config, devices.predict_batch or LARGEST_BATCH)
-    at_once = devices.members_at_once
-    params, info = _fit_members(recipe, keys, np.asarray(inputs), labels, rows, at_once)
+    if model.table is not None:
+        params = jax.eval_shape(model.init, jax.ShapeDtypeStruct((), keys.init.dtype))
+        check_words(model, params, inputs)
+        rows += (training_words(inputs, *rows[:2], len(params[model.table])),)
+    batch = devices.predict_batch or LARGEST_BATCH
+    if model.streaming and one_a_core(current_mesh()):
+        batch = rows[2].shape[1]
+    recipe = Recipe(model, config, batch)
+    params, info = _fit_members(recipe, keys, inputs, labels, rows, devices)
     check_failures(info, config)
     return params, info
 
 
 def _fit_members(
-    recipe: Recipe, keys: MemberKeys, inputs: Any, labels: Any, rows: Any, at_once: int | None
+    recipe: Recipe, keys: MemberKeys, inputs: Any, labels: Any, rows: Any, devices: DevicesConfig
 ) -> tuple[Params, FitInfo]:
     """Trains the M members of checked arguments; see :func:`fit_ensemble`.
 
@@ -120,19 +126,20 @@ def _fit_members(
       keys: [M].
       inputs: [N, ...].
       labels: float32 [N, K].
-      rows: training rows, their counts and validation rows, int32 [M, ...] each.
-      at_once: members, or None for as many as fit.
+      rows: training rows, their counts, validation rows and, with a word table, training words,
+        int32 [M, ...] each.
+      devices: what is stated of how to lay the work out.
     """
     mesh, members = current_mesh(), len(rows[0])
     most = members if mesh is None else -(-members // mesh.shape[ENSEMBLE])
     if one_a_core(mesh):
         most = min(most, usable_cores())
-    if at_once is None:
-        shapes = tuple(jax.ShapeDtypeStruct(np.shape(a), a.dtype) for a in (inputs, labels, *rows))
-        at_once = _plan(recipe, mesh, most, keys.train.dtype, shapes)
+    shapes = [jax.ShapeDtypeStruct(np.shape(a), a.dtype) for a in (inputs, labels, *rows)]
+    known = FitShapes(shapes[0], shapes[1], keys.train.dtype, tuple(shapes[2:]))
+    plan = plan_here(recipe, devices, most, known, one_a_core(mesh))
     shared = tuple(jax.device_put(a) if mesh is None else place(mesh, a) for a in (inputs, labels))
-    fit = functools.partial(_fit, recipe, mesh, shared, (keys, *rows))
-    return halve_once(AT_ONCE, min(at_once, most), fit)
+    fit = functools.partial(_fit, plan.recipe, mesh, shared, (keys, *rows))
+    return halve_once(AT_ONCE, plan.at_once, fit)
 
 
 def one_a_core(mesh: Mesh | None) -> bool:
@@ -181,26 +188,3 @@ def _join(leaves, members: int, mesh: Mesh | None):
     if mesh is None:
         return jnp.concatenate(leaves)[:members]
     return np.concatenate([fetch(leaf) for leaf in leaves])[:members]
-
-
-@functools.cache
-def _plan(recipe: Recipe, mesh, most: int, key, shapes) -> int:
-    """Members that a device can train at once; decided, and said, once for the same shapes."""
-    documents = sum(one.size * one.dtype.itemsize for one in shapes[:2])
-    needed_by = functools.partial(_fit_bytes, recipe, key, shapes)
-
-    def needed(at_once: int) -> float:
-        if not one_a_core(mesh):
-            return needed_by(at_once)
-        # All cores read the same documents.
-        return documents + at_once * (needed_by(1) - documents)
-
-    return halve_until_it_fits("members trained at once", most, needed)
-
-
-def _fit_bytes(recipe: Recipe, key, shapes, members: int) -> int:
-    inputs, labels, *rows = shapes
-    keys: Any = jax.ShapeDtypeStruct((members,), key)
-    params = jax.eval_shape(jax.vmap(recipe.model.init), keys)
-    own: list[Any] = [jax.ShapeDtypeStruct((members, *one.shape[1:]), one.dtype) for one in rows]
-    return program_bytes(train.trace(recipe, params, TrainingData(inputs, labels, keys, *own)))

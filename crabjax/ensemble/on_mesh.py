@@ -32,7 +32,8 @@ def fit_members(
       inputs: [N, ...] on every device.
       labels: float32 [N, K] on every device.
       keys: ``MemberKeys`` [M].
-      *rows: the training rows, their counts and the validation rows, [M, ...] each.
+      *rows: the training rows, their counts, the validation rows and, with a word table, the
+        training words, [M, ...] each.
     """
     params = place_parts(
         mesh, len(rows[0]), lambda own: jax.vmap(recipe.model.init)(keys.init[own])
@@ -48,7 +49,7 @@ def _train(mesh: Mesh, recipe: Recipe, params: Params, data: TrainingData):
         keys = jax.random.wrap_key_data(data.keys)
         return train(recipe, params, data._replace(keys=keys))
 
-    axes: list[Any] = [P(), P(), *[P(ENSEMBLE)] * 4]
+    axes: list[Any] = [P(), P(), *[P(ENSEMBLE)] * 5]
     return jax.shard_map(
         train_own,
         mesh=mesh,

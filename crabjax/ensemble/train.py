@@ -9,15 +9,8 @@ import optax
 from jax import lax
 
 from crabjax.config import EnsembleConfig
-from crabjax.ensemble.optimizer import (
-    Trained,
-    all_params,
-    learn,
-    select,
-    shrink_idle_words,
-    start_training,
-)
-from crabjax.ensemble.word_rows import WordOrder, order_words
+from crabjax.ensemble.optimizer import Trained, learn, select, start_training
+from crabjax.ensemble.word_rows import put_rows, renumber, take_rows
 from crabjax.models import Model, Params
 
 
@@ -26,8 +19,10 @@ class FitInfo(NamedTuple):
 
     Attributes:
       loss: mean training loss [M, epochs], NaN after a member stopped.
-      validation_f1: validation micro-F1 [M, epochs], NaN after a member stopped.
-      best_epoch: epoch [M] whose parameters were kept: the first with the highest F1.
+      validation_f1: validation micro-F1 [M, epochs], NaN after a member stopped; 0 without
+        validation documents.
+      best_epoch: epoch [M] whose parameters were kept: the first with the highest F1, or the last
+        one without validation documents.
       epochs_run: number of epochs [M] until the member stopped.
       failed_epoch: epoch [M] in which the loss was not finite, -1 where it always was.
     """
@@ -62,7 +57,8 @@ class TrainingData(NamedTuple):
       keys: [M], of batch order and dropout.
       train_rows: int32 [M, C].
       train_counts: int32 [M], the live part of ``train_rows``.
-      validation_rows: int32 [M, V].
+      validation_rows: int32 [M, V]; with V = 0 epochs are not compared.
+      words: int32 [M, W] of ``word_rows.training_words``; None for models without a word table.
     """
 
     inputs: jax.Array
@@ -71,6 +67,23 @@ class TrainingData(NamedTuple):
     train_rows: jax.Array
     train_counts: jax.Array
     validation_rows: jax.Array
+    words: jax.Array | None = None
+
+
+class Batch(NamedTuple):
+    """What a training step reads.
+
+    Attributes:
+      inputs: [M, B, ...]; word ids count the member's own training words.
+      labels: float32 [M, B, K].
+      live: bool [M, B], false for rows that fill up the last batch of an epoch.
+      keys: [M], of dropout.
+    """
+
+    inputs: jax.Array
+    labels: jax.Array
+    live: jax.Array
+    keys: jax.Array
 
 
 class _Progress(NamedTuple):
@@ -78,7 +91,7 @@ class _Progress(NamedTuple):
 
     epoch: jax.Array
     trained: Trained
-    best_params: Params
+    best: Trained
     best_f1: jax.Array
     best_epoch: jax.Array
     failed_epoch: jax.Array
@@ -95,14 +108,14 @@ def train(recipe: Recipe, params: Params, data: TrainingData) -> tuple[Params, F
     """
     model, config, _ = recipe
     members = len(data.train_counts)
-    words = _order_words(model, params, data)
-    trained = start_training(model, config, params, words)
+    trained = start_training(config, _with_training_words(model, params, data))
+    inputs = _training_inputs(model, params, data)
     by_epoch = jnp.full((members, config.epochs), jnp.nan, jnp.float32)
     none = jnp.full_like(data.train_counts, -1)
     progress = _Progress(
         epoch=jnp.int32(0),
         trained=trained,
-        best_params=all_params(model, trained),
+        best=trained._replace(state=None),
         best_f1=jnp.full(members, -1, jnp.float32),
         best_epoch=none,
         failed_epoch=none,
@@ -112,9 +125,13 @@ def train(recipe: Recipe, params: Params, data: TrainingData) -> tuple[Params, F
     )
 
     def run_epoch(progress: _Progress) -> _Progress:
-        trained, loss = _train_epoch(model, config, progress, data, words)
-        f1, finite = _validate(recipe, all_params(model, trained), data, words)
-        return _record(model, config, progress, trained, loss, f1, finite)
+        trained, loss = _train_epoch(recipe, progress, data, inputs)
+        compared = data.validation_rows.shape[1] > 0
+        if compared:
+            f1, finite = _validate(recipe, _with_all_words(model, params, data, trained), data)
+        else:
+            f1, finite = jnp.zeros_like(loss), _finite(trained.params)
+        return _record(config, progress, trained, loss, f1, finite, compared)
 
     def unfinished(progress: _Progress) -> jax.Array:
         return (progress.epoch < config.epochs) & jnp.any(progress.training)
@@ -124,73 +141,115 @@ def train(recipe: Recipe, params: Params, data: TrainingData) -> tuple[Params, F
     info = FitInfo(
         progress.loss, progress.validation_f1, progress.best_epoch, ran, progress.failed_epoch
     )
-    return _in_first_order(model, progress.best_params, words), info
+    return _with_all_words(model, params, data, progress.best), info
 
 
-def _train_epoch(model, config, progress: _Progress, data: TrainingData, words):
+def training_step(
+    recipe: Recipe, trained: Trained, batch: Batch, counts: jax.Array, training: jax.Array
+) -> tuple[Trained, jax.Array]:
+    """One step of all members: gradients of the batch, then AdamW.
+
+    Args:
+      recipe: what is trained, and how.
+      trained: before the step.
+      batch: a batch of each member.
+      counts: int32 [M], training documents of each member.
+      training: bool [M]; the others, and members whose batch has no live row, stay as they are.
+
+    Returns:
+      What was learnt, and the loss [M] before the step.
+    """
+    gradients = jax.vmap(jax.value_and_grad(functools.partial(_loss, recipe.model)))
+    losses, found = gradients(trained.params, batch)
+    going = training & jnp.any(batch.live, axis=1)
+    return learn(recipe.config, trained, found, counts, going), losses
+
+
+def validation_counts(
+    model: Model, params: Params, inputs: jax.Array, labels: jax.Array, live: jax.Array
+) -> tuple[jax.Array, jax.Array, jax.Array]:
+    """What micro-F1 at 0.5 is made of, for a batch of each member.
+
+    Args:
+      model: the classifier.
+      params: all parameters, [M, ...].
+      inputs: [M, B, ...].
+      labels: float32 [M, B, K].
+      live: bool [B]; other rows do not count.
+
+    Returns:
+      Labels that are predicted and true [M], labels predicted plus labels true [M], whether all
+      logits are finite [M].
+    """
+    logits = jax.vmap(model.apply)(params, inputs)  # [M, B, K]
+    counted = live[None, :, None]
+    predicted, truth = (logits > 0) & counted, (labels > 0) & counted
+    axes = (1, 2)
+    total = jnp.sum(predicted, axis=axes) + jnp.sum(truth, axis=axes)
+    return jnp.sum(predicted & truth, axis=axes), total, jnp.all(jnp.isfinite(logits), axis=axes)
+
+
+def _train_epoch(recipe: Recipe, progress: _Progress, data: TrainingData, inputs):
     """One pass over the live rows of every member: what was learnt, mean loss [M]."""
-    size, counts = config.batch_size, data.train_counts
+    size, counts = recipe.config.batch_size, data.train_counts
     keys = jax.vmap(jax.random.fold_in, in_axes=(0, None))(data.keys, progress.epoch)
-    orders = jax.vmap(functools.partial(_shuffled, size))(keys, data.train_rows, counts)
+    shuffled = functools.partial(_shuffled, size, data.train_rows.shape[1])
+    orders = jax.vmap(shuffled)(keys, counts)  # [M, C + B]
 
-    def gradients(params, words, key, order, count, batch):
-        chosen = lax.dynamic_slice_in_dim(order, batch * size, size)
-        live = batch * size + jnp.arange(size) < count
-        documents = _documents(data, words, chosen)
-        return jax.value_and_grad(functools.partial(_loss, model))(
-            params, documents, data.labels[chosen], live, jax.random.fold_in(key, batch)
-        )
+    def batch_of(inputs, rows, count, key, order, index) -> Batch:
+        chosen = lax.dynamic_slice_in_dim(order, index * size, size)
+        live = index * size + jnp.arange(size) < count
+        documents = data.inputs[rows[chosen]] if inputs is None else inputs[chosen]
+        return Batch(documents, data.labels[rows[chosen]], live, jax.random.fold_in(key, index))
 
-    def step(batch, carry):
+    def step(index, carry):
         trained, total = carry
-        rows = jnp.clip(counts - batch * size, 0, size)  # [M], live rows of this batch
-        batched = jax.vmap(gradients, in_axes=(0, _per_member(words), 0, 0, 0, None))
-        losses, found = batched(all_params(model, trained), words, keys, orders, counts, batch)
-        going = progress.training & (rows > 0)
-        trained = learn(model, config, trained, found, counts, going, words)
-        return trained, total + jnp.where(going, losses * rows.astype(losses.dtype), 0)
+        of_members = jax.vmap(batch_of, in_axes=(0, 0, 0, 0, 0, None))
+        batch = of_members(inputs, data.train_rows, counts, keys, orders, index)
+        trained, losses = training_step(recipe, trained, batch, counts, progress.training)
+        rows = jnp.sum(batch.live, axis=1, dtype=losses.dtype)
+        return trained, total + jnp.where(progress.training & (rows > 0), losses * rows, 0)
 
     batches = jnp.max((counts + size - 1) // size)
     start = progress.trained, jnp.zeros(len(counts), jnp.float32)
     trained, total = lax.fori_loop(0, batches, step, start)
-    return shrink_idle_words(trained, words), total / counts.astype(total.dtype)
+    return trained, total / counts.astype(total.dtype)
 
 
-def _validate(recipe: Recipe, params, data: TrainingData, words):
+def _validate(recipe: Recipe, params, data: TrainingData):
     """Micro-F1 at 0.5 [M] on each member's validation rows, and whether all logits are finite."""
-    model, members, documents = recipe.model, *data.validation_rows.shape
-    size = documents if model.streaming else min(recipe.validation_batch, documents)
+    members, documents = data.validation_rows.shape
+    size = min(recipe.validation_batch, documents)
     padding = -documents % size
     live = jnp.arange(documents + padding).reshape(-1, size) < documents  # [chunks, size]
     chunks = jnp.pad(data.validation_rows, ((0, 0), (0, padding))).reshape(members, -1, size)
 
-    def count(params, words, rows, live):
-        logits = model.apply(params, _documents(data, words, rows))
-        truth, predicted, counted = data.labels[rows] > 0, logits > 0, live[:, None]
-        hits = jnp.sum(predicted & truth & counted)
-        total = jnp.sum(predicted & counted) + jnp.sum(truth & counted)
-        return hits, total, jnp.all(jnp.isfinite(logits))
-
     def count_chunk(chunk):
-        return jax.vmap(count, in_axes=(0, _per_member(words), 0, None))(params, words, *chunk)
+        rows, live = chunk
+        return validation_counts(recipe.model, params, data.inputs[rows], data.labels[rows], live)
 
     hits, totals, finite = lax.map(count_chunk, (jnp.swapaxes(chunks, 0, 1), live))
     hits, totals = jnp.sum(hits, axis=0), jnp.sum(totals, axis=0)
     return 2 * hits / jnp.maximum(totals, 1), jnp.all(finite, axis=0)
 
 
-def _record(model, config, progress: _Progress, trained, loss, f1, finite) -> _Progress:
+def _finite(params: Params) -> jax.Array:
+    """Whether all parameters [M, ...] of a member are finite, [M]."""
+    leaves = [jnp.isfinite(leaf) for leaf in jax.tree.leaves(params)]
+    return jnp.stack([leaf.reshape(len(leaf), -1).all(axis=1) for leaf in leaves]).all(axis=0)
+
+
+def _record(config, progress: _Progress, trained: Trained, loss, f1, finite, compared) -> _Progress:
     """Books one epoch: best parameters, failures, and who goes on."""
     good = progress.training & finite & jnp.isfinite(loss)
-    improved = good & (f1 > progress.best_f1)
+    improved = good & (f1 > progress.best_f1) if compared else good
     best_epoch = jnp.where(improved, progress.epoch, progress.best_epoch)
     failed = progress.training & ~good
     column = functools.partial(lax.dynamic_update_index_in_dim, index=progress.epoch, axis=1)
-    params = all_params(model, trained)
     return _Progress(
         epoch=progress.epoch + 1,
         trained=trained,
-        best_params=jax.vmap(select)(improved, params, progress.best_params),
+        best=jax.vmap(select)(improved, trained._replace(state=None), progress.best),
         best_f1=jnp.where(improved, f1, progress.best_f1),
         best_epoch=best_epoch,
         failed_epoch=jnp.where(failed, progress.epoch, progress.failed_epoch),
@@ -200,44 +259,48 @@ def _record(model, config, progress: _Progress, trained, loss, f1, finite) -> _P
     )
 
 
-def _loss(model, params, inputs, labels, live, key):
-    """Binary cross-entropy averaged over the live rows of a batch and all labels."""
-    logits = model.apply(params, inputs, key)
-    rows = jnp.mean(optax.sigmoid_binary_cross_entropy(logits, labels), axis=1)
-    return jnp.sum(jnp.where(live, rows, 0)) / jnp.maximum(jnp.sum(live, dtype=rows.dtype), 1)
+def _loss(model: Model, params: Params, batch: Batch):
+    """Binary cross-entropy of one member, averaged over the live rows of a batch and all labels."""
+    logits = model.apply(params, batch.inputs, batch.keys)
+    rows = jnp.mean(optax.sigmoid_binary_cross_entropy(logits, batch.labels), axis=1)
+    return jnp.sum(jnp.where(batch.live, rows, 0)) / jnp.maximum(
+        jnp.sum(batch.live, dtype=rows.dtype), 1
+    )
 
 
-def _shuffled(batch_size: int, key, rows, count):
-    """A random order of the live rows [C + batch_size]; padding last.
+def _shuffled(batch_size: int, capacity: int, key, count):
+    """A random order of the live rows' places [C + batch_size]; padding last.
 
     Every row has its own random number, so the order does not depend on the capacity C.
     """
-    places = jnp.arange(len(rows))
+    places = jnp.arange(capacity)
     # Batches take the keys folded with 0, 1, ...; the shuffle takes a key none of them has.
     shuffle_key = jax.random.fold_in(key, 2**31 - 1)
     draws = jax.vmap(lambda place: jax.random.bits(jax.random.fold_in(shuffle_key, place)))(places)
-    _, _, order = lax.sort((places >= count, draws, rows), num_keys=2)
+    _, _, order = lax.sort((places >= count, draws, places), num_keys=2)
     return jnp.pad(order, (0, batch_size))
 
 
-def _order_words(model, params, data: TrainingData) -> WordOrder | None:
-    if model.table is None:
+def _training_inputs(model: Model, params: Params, data: TrainingData) -> jax.Array | None:
+    """Every member's training documents [M, C, T] in its own numbers, if there is a table."""
+    if model.table is None or data.words is None:
         return None
     vocabulary = params[model.table].shape[1]
-    return order_words(data.inputs, data.train_rows, data.train_counts, vocabulary)
+    own = lambda rows, words: renumber(data.inputs[rows], words, vocabulary)
+    return jax.vmap(own)(data.train_rows, data.words)
 
 
-def _in_first_order(model, params: Params, words) -> Params:
-    if words is None:
+def _with_training_words(model: Model, params: Params, data: TrainingData) -> Params:
+    """Of a word table [M, V, D], the rows [M, W, D] of words in training documents."""
+    if model.table is None or data.words is None:
         return params
-    table = jax.vmap(lambda table, numbers: table[numbers])(params[model.table], words.numbers)
-    return {**params, model.table: table}
+    return {**params, model.table: jax.vmap(take_rows)(params[model.table], data.words)}
 
 
-def _documents(data: TrainingData, words, rows):
-    inputs = data.inputs[rows]
-    return inputs if words is None else words.numbers[inputs]
-
-
-def _per_member(words):
-    return None if words is None else WordOrder(0, None)  # type: ignore[arg-type]
+def _with_all_words(model: Model, first: Params, data: TrainingData, trained: Trained) -> Params:
+    """All parameters after some training that began with ``first``."""
+    if model.table is None or data.words is None:
+        return trained.params
+    rows = trained.params[model.table]
+    table = jax.vmap(put_rows)(first[model.table], data.words, rows, trained.idle)
+    return {**trained.params, model.table: table}

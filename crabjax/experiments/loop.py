@@ -26,8 +26,9 @@ from crabjax.experiments.run_folder import RunFolder
 from crabjax.keys import run_key
 from crabjax.metrics import Scores, evaluate
 from crabjax.models import get_builder
-from crabjax.report.records import Record
+from crabjax.report.records import DECIDED, Record
 from crabjax.strategies import Pool, Selection, beliefs_of, get_strategy
+from crabjax.thresholds import HALF, ensemble_thresholds
 
 log = logging.getLogger(__name__)
 
@@ -43,8 +44,10 @@ class Info(NamedTuple):
     """What the record of a round needs."""
 
     fit: FitInfo
-    ensemble: Scores  # of the mean prediction, [S] each
-    members: Scores  # [S, E] each
+    thresholds: np.ndarray  # [S, K]
+    ensemble: Scores  # of the mean prediction at 0.5, [S] each
+    decided: Scores  # of the mean prediction at the thresholds, [S] each
+    members: Scores  # at 0.5, [S, E] each
     selections: list[Selection]  # one a seed; empty in the last round
     left: list[dict[str, int]]  # documents of each kind still unlabelled, one a seed
 
@@ -95,13 +98,14 @@ def step(config: Config, problem: Problem, state: State, progress: Progress) -> 
         logits = predict(config, problem, params, problem.inputs[: problem.documents])
     with progress.phase("evaluate"):
         test_logits = predict(config, problem, params, problem.test_inputs)
-        ensemble, members = score(test_logits, problem.test_labels)
         seen = pools(config, problem, state, logits)
+        thresholds = decide(config, seen)
+        scores = score(test_logits, problem.test_labels, thresholds)
         left = [beliefs_of(pool, config.strategy).traits.left() for pool in seen]
     with progress.phase("query"):
         selections = [] if last else query(config, problem, seen, params)
     labelled = array_of_first(reveal(state.labelled, selections))
-    return State(state.round + 1, labelled), Info(fit_info, ensemble, members, selections, left)
+    return State(state.round + 1, labelled), Info(fit_info, thresholds, *scores, selections, left)
 
 
 def fit(config: Config, problem: Problem, state: State) -> tuple[Any, FitInfo]:
@@ -135,14 +139,26 @@ def predict(config: Config, problem: Problem, params: Any, inputs: np.ndarray) -
     return logits.reshape(-1, config.ensemble.members, *logits.shape[1:])
 
 
-def score(logits: np.ndarray, labels: np.ndarray) -> tuple[Scores, Scores]:
-    """Measures of each seed's mean prediction and of each member's own."""
+def decide(config: Config, seen: list[Pool]) -> np.ndarray:
+    """What a probability must exceed for its label, [S, K]."""
+    if config.ensemble.threshold == "half":
+        return np.full((len(seen), seen[0].labels.shape[1]), HALF)
+    return np.stack([ensemble_thresholds(pool.logits, pool.unlabelled) for pool in seen])
+
+
+def score(
+    logits: np.ndarray, labels: np.ndarray, thresholds: np.ndarray
+) -> tuple[Scores, Scores, Scores]:
+    """Measures of each seed's mean prediction, at 0.5 and at its thresholds, and of its members."""
     seeds, members = logits.shape[:2]
     probs = jax.nn.sigmoid(logits)  # [S, E, X, K]
-    together = jnp.concatenate([probs.mean(axis=1), probs.reshape(-1, *probs.shape[2:])])
-    scores = jax.tree.map(np.asarray, evaluate(together, labels))
-    ensemble = jax.tree.map(lambda values: values[:seeds], scores)
-    return ensemble, jax.tree.map(lambda values: values[seeds:].reshape(seeds, members), scores)
+    mean, alone = probs.mean(axis=1), probs.reshape(-1, *probs.shape[2:])
+    half = np.full((seeds * (1 + members), labels.shape[1]), HALF)
+    together = jnp.concatenate([mean, mean, alone])
+    found = evaluate(together, labels, np.concatenate([thresholds, half]))
+    decided, at_half, rest = zip(*(np.split(one, [seeds, 2 * seeds]) for one in found))
+    by_member = [one.reshape(seeds, members) for one in rest]
+    return Scores(*at_half), Scores(*decided), Scores(*by_member)
 
 
 def pools(config: Config, problem: Problem, state: State, logits: np.ndarray) -> list[Pool]:
@@ -211,6 +227,8 @@ def make_records(
                 "model": config.model.name,
                 "data": config.data.name,
                 **{name: float(values[row]) for name, values in info.ensemble._asdict().items()},
+                "thresholds": info.thresholds[row].tolist(),
+                **{name: float(getattr(info.decided, of)[row]) for name, of in DECIDED.items()},
                 "members": {k: v[row].tolist() for k, v in info.members._asdict().items()},
                 "selected": selection.indices.tolist(),
                 "mean_ir_selected": mean_ir(problem.labels[selection.indices])

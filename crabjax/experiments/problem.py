@@ -1,6 +1,7 @@
 """A data set made ready for a run: arrays, and which documents each seed may query."""
 
 import math
+import warnings
 from typing import NamedTuple
 
 import numpy as np
@@ -17,6 +18,10 @@ class ProblemError(ValueError):
     """A schedule that the data cannot meet."""
 
 
+class ProblemWarning(UserWarning):
+    """A schedule that the data meet, but otherwise than it reads."""
+
+
 class Problem(NamedTuple):
     """What stays the same over all rounds. N training documents come before V of validation."""
 
@@ -27,7 +32,7 @@ class Problem(NamedTuple):
     test_inputs: np.ndarray
     test_labels: np.ndarray  # bool [X, K]
     poolable: np.ndarray  # bool [S, N]; false for documents held out for validation
-    validation_rows: np.ndarray  # int32 [S, V], rows of inputs
+    validation_rows: np.ndarray  # int32 [S, V], rows of inputs; V = 0: epochs are not compared
     initial: np.ndarray  # bool [S, N], the first labelled set
     rounds: int  # queries until the schedule or the pool ends
     fingerprint: str  # of the data's content
@@ -46,7 +51,8 @@ def prepare(config: Config) -> Problem:
       ProblemError: when the data are too few for the schedule.
     """
     data = load_dataset(config)
-    parts = [data.train] + ([data.validation] if data.validation is not None else [])
+    compared = config.ensemble.keep == "best"  # else nobody may look at validation labels
+    parts = [data.train] + ([data.validation] if compared and data.validation is not None else [])
     tokens = np.concatenate([part.tokens for part in parts])
     labels = np.concatenate([part.labels for part in parts])
     plan = schedule(data, config)
@@ -85,6 +91,8 @@ def schedule(data: Dataset, config: Config) -> Schedule:
 def _hold_out(data: Dataset, config: Config) -> tuple[np.ndarray, np.ndarray]:
     documents, seeds = len(data.train.tokens), config.loop.seeds
     poolable = np.ones((len(seeds), documents), bool)  # [S, N]
+    if config.ensemble.keep == "last":
+        return poolable, np.zeros((len(seeds), 0), np.int32)
     if data.validation is not None:
         rows = np.arange(documents, documents + len(data.validation.tokens), dtype=np.int32)
         return poolable, np.tile(rows, (len(seeds), 1))
@@ -113,6 +121,9 @@ def _first_labelled(poolable: np.ndarray, config: Config) -> tuple[np.ndarray, i
     for row, seed in enumerate(loop.seeds):
         pool = np.flatnonzero(poolable[row])
         initial[row, pool[_draw(seed, "initial", available, loop.initial_size)]] = True
+    if loop.query_size > (left := available - loop.initial_size):
+        asked = f"loop.query_size: {loop.query_size} asked for, found {left} unlabelled documents"
+        warnings.warn(f"{asked}: the first query takes them all", ProblemWarning, stacklevel=3)
     until_empty = math.ceil((available - loop.initial_size) / loop.query_size)
     return initial, min(loop.rounds, until_empty)
 

@@ -1,5 +1,6 @@
 """The folder of one run: what was asked for, what came out, and where to go on."""
 
+import dataclasses
 import hashlib
 import json
 import logging
@@ -11,6 +12,7 @@ import threading
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from importlib import metadata
+from logging.handlers import MemoryHandler
 from pathlib import Path
 from typing import Any
 
@@ -27,7 +29,7 @@ from crabjax.config import (
 )
 from crabjax.devices.processes import array_of_first, check_agreement, on_first
 from crabjax.experiments.checkpoint import Checkpoints, Saved
-from crabjax.files import lock, write_text
+from crabjax.files import LOCK, lock, write_text
 from crabjax.report.records import Record, summarise, write_records
 
 log = logging.getLogger(__name__)
@@ -46,11 +48,15 @@ class RunFolder:
     """Opens a folder for a run of ``config``; use as a context manager.
 
     A folder that holds a run of the same config is continued. Any other run in it is an error
-    that names the differences, unless ``fresh`` asks to begin again. Of several processes only
-    the first touches files; the others learn from it what it found.
+    that names the differences, unless ``fresh`` asks to begin again. The folder is claimed, and
+    an earlier run deleted, only by :meth:`check_data`: a run whose settings or data turn out
+    wrong leaves nothing behind. Of several processes only the first touches files; the others
+    learn from it what it found.
     """
 
     def __init__(self, path: Path, config: Config, fresh: bool = False):
+        # What is left to the platform is decided by the one that begins a run.
+        config = dataclasses.replace(config, model=config.model.on(jax.default_backend()))
         self.path, self._config, self._fresh = path, config, fresh
 
     def __enter__(self) -> "RunFolder":
@@ -66,9 +72,13 @@ class RunFolder:
         self._open.close()
 
     def check_data(self, fingerprint: str) -> None:
-        """Raises ConfigError if an earlier part of this run saw other documents or labels."""
+        """Claims the folder for a run on these data; the log and the checkpoints begin here.
+
+        Raises:
+          ConfigError: if an earlier part of this run saw other documents or labels.
+        """
         check_agreement("data", fingerprint)
-        on_first(lambda: self._note_data(fingerprint))
+        on_first(lambda: self._claim(fingerprint))
 
     def restore(self, like: dict[str, np.ndarray]) -> Saved | None:
         """The last saved round, or None; the result files are put back to that round."""
@@ -100,38 +110,56 @@ class RunFolder:
         on_first(save_files)
 
     def _open_files(self) -> None:
+        is_new = not self.path.exists()
         self.path.mkdir(parents=True, exist_ok=True)
         with ExitStack() as stack:
             try:
                 stack.enter_context(lock(self.path, wait=False))
             except BlockingIOError as error:
                 raise RunFolderError(f"{self.path}: another run is writing here") from error
-            self._run = self._claim()
-            stack.enter_context(_logged(self.path / LOG))
-            keep = self._config.output.keep_checkpoints
-            self._checkpoints = stack.enter_context(Checkpoints(self.path / CHECKPOINTS, keep))
+            if is_new:
+                stack.callback(self._leave_nothing)
+            self._run = None if self._fresh else self._earlier_run()
+            self._log = stack.enter_context(_logged())
             self._open = stack.pop_all()
-        if self._run["versions"] != _versions():
-            log.warning("%s: begun with other versions: %s", self.path, self._run["versions"])
 
-    def _note_data(self, fingerprint: str) -> None:
-        known = self._run.setdefault("data", fingerprint)
-        if known != fingerprint:
+    def _leave_nothing(self) -> None:
+        """Removes a folder that was made for a run which then did not begin."""
+        if [one.name for one in self.path.iterdir()] == [LOCK]:
+            (self.path / LOCK).unlink()
+            self.path.rmdir()
+
+    def _claim(self, fingerprint: str) -> None:
+        if self._run is None:
+            for name in FILES:
+                (self.path / name).unlink(missing_ok=True)
+            shutil.rmtree(self.path / CHECKPOINTS, ignore_errors=True)
+        run = self._run or _description(self._config)
+        if run.setdefault("data", fingerprint) != fingerprint:
             raise ConfigError(
                 f"{self.path}: holds a run on other data: the files have changed since it began; "
                 "choose another --output, or --fresh to delete that run and begin again"
             )
-        write_text(self.path / RUN, json.dumps(self._run, indent=1))
+        # First of all files: it marks the folder as a run's.
+        write_text(self.path / RUN, json.dumps(run, indent=1))
+        write_text(self.path / CONFIG, to_yaml(self._config))
+        self._log.setTarget(_log_file(self.path / LOG))
+        self._log.flush()
+        if run["versions"] != _versions():
+            log.warning("%s: begun with other versions: %s", self.path, run["versions"])
+        keep = self._config.output.keep_checkpoints
+        self._checkpoints = self._open.enter_context(Checkpoints(self.path / CHECKPOINTS, keep))
 
     def _write_results(self, records: list[Record]) -> None:
         write_records(self.path / RECORDS, records)
         write_text(self.path / SUMMARY, json.dumps(summarise(records), indent=1))
 
-    def _claim(self) -> dict[str, Any]:
-        """What run.json says, written first of all files: it marks the folder as a run's."""
-        if (self.path / RUN).is_file() and not self._fresh:
-            run = json.loads((self.path / RUN).read_text(encoding="utf-8"))
-            found = experiment_settings(from_stored(run["config"], str(self.path / RUN)))
+    def _earlier_run(self) -> dict[str, Any] | None:
+        """What run.json says of a run of the same config in this folder; None if there is none."""
+        path = self.path / RUN
+        if path.is_file():
+            run = _read_run(path)
+            found = experiment_settings(from_stored(run["config"], str(path)))
             if differences := _differences(found, experiment_settings(self._config)):
                 raise ConfigError(
                     f"{self.path}: holds a run of another config:\n  "
@@ -140,37 +168,58 @@ class RunFolder:
                 )
             return run
         present = [name for name in (*FILES, CHECKPOINTS) if (self.path / name).exists()]
-        if present and not self._fresh:
+        if present:
             raise RunFolderError(
                 f"{self.path}: holds {', '.join(present)}, which no run wrote; "
                 "choose another --output, or --fresh to delete them"
             )
-        for name in FILES:
-            (self.path / name).unlink(missing_ok=True)
-        shutil.rmtree(self.path / CHECKPOINTS, ignore_errors=True)
-        run = _description(self._config)
-        write_text(self.path / RUN, json.dumps(run, indent=1))
-        write_text(self.path / CONFIG, to_yaml(self._config))
-        return run
+        return None
 
 
 @contextmanager
-def _logged(path: Path) -> Iterator[None]:
-    """Sends what the package logs to a file, and warnings to the terminal as well."""
+def _logged() -> Iterator[MemoryHandler]:
+    """Keeps what the package logs until there is a file for it; warnings go to the terminal."""
     logger, terminal = logging.getLogger("crabjax"), logging.StreamHandler()
     terminal.setLevel(logging.WARNING)
-    file = logging.FileHandler(path, encoding="utf-8")
-    file.setFormatter(logging.Formatter("%(asctime)s %(levelname)s %(message)s"))
+    kept = MemoryHandler(capacity=1, flushOnClose=False)
     before = logger.level, logger.propagate
     logger.setLevel(logging.INFO)
     logger.propagate = False  # a library's root handler would print the table twice
-    logger.handlers += [file, terminal]
+    logger.handlers += [kept, terminal]
     try:
-        yield
+        yield kept
     finally:
         logger.level, logger.propagate = before
-        logger.handlers = [one for one in logger.handlers if one not in (file, terminal)]
-        file.close()
+        logger.handlers = [one for one in logger.handlers if one not in (kept, terminal)]
+        file = kept.target
+        kept.close()
+        if file is not None:
+            file.close()
+
+
+def _log_file(path: Path) -> logging.Handler:
+    file = logging.FileHandler(path, encoding="utf-8")
+    file.setFormatter(logging.Formatter("%(asctime)s %(levelname)s %(message)s"))
+    return file
+
+
+def _read_run(path: Path) -> dict[str, Any]:
+    """What run.json says.
+
+    Raises:
+      RunFolderError: if it is not what a run wrote.
+    """
+    try:
+        run = json.loads(path.read_text(encoding="utf-8"))
+        if isinstance(run, dict) and isinstance(run.get("config"), dict) and "versions" in run:
+            return run
+        found = "no description of a run"
+    except ValueError as error:
+        found = f"not JSON: {error}"
+    raise RunFolderError(
+        f"{path}: damaged, or of another program ({found}); put a copy back, choose another "
+        "--output, or --fresh to begin again"
+    )
 
 
 def _description(config: Config) -> dict[str, Any]:

@@ -1,6 +1,7 @@
 """Several runs as one experiment: one folder each, one comparison."""
 
 import json
+import os
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
@@ -35,7 +36,9 @@ def run_experiment(
     """
     for experiment, variants in experiments.items():
         for config in variants.values():
-            get_strategy(config.strategy.name)  # before any run, not hours later
+            # All of this before any run, not hours later.
+            get_strategy(config.strategy.name).check_members(config.ensemble.members)
+            _check_devices(config)
             get_builder(config.model.name)
             find_files(config.data)
         if missing := [name for name in only or () if name not in variants]:
@@ -54,6 +57,18 @@ def run_experiment(
         draw_data_sets(runs, root / "comparison.png")
         path = root / "comparison.png"
         tell(f"picture of all: {path}", event="picture", path=str(path))
+
+
+def _check_devices(config: Config) -> None:
+    """Raises ConfigError for a place among processes without the means to find the others."""
+    devices = config.devices
+    if devices.coordinator is None and "JAX_COORDINATOR_ADDRESS" not in os.environ:
+        for name in ("processes", "process"):
+            if (value := getattr(devices, name)) is not None:
+                raise ConfigError(
+                    f"devices.{name}: expected devices.coordinator beside it, as host:port of the "
+                    f"first process, found {value} alone"
+                )
 
 
 def compare(

@@ -10,7 +10,8 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from crabjax.files import write_text
-from crabjax.labelling.answers import SKIPPED, Answer, unknown_label
+from crabjax.labelling.answers import RESERVED, SKIPPED, Answer, composed, unknown_label
+from crabjax.seals import open_sealed, seal
 
 
 class ProjectError(ValueError):
@@ -55,22 +56,23 @@ def append_to_log(path: Path, answers: Sequence[Answer]) -> None:
     before = path.read_text(encoding="utf-8")
     if before and not before.endswith("\n"):  # as some editors leave it
         before += "\n"
-    lines = [json.dumps(record, ensure_ascii=False) + "\n" for record in records]
+    lines = [json.dumps(seal(record), ensure_ascii=False) + "\n" for record in records]
     write_text(path, before + "".join(lines))
 
 
 def _parse(where: str, line: str, ids: Set[str], label_names: Sequence[str]) -> Answer:
-    record = json.loads(line)
+    record = open_sealed(json.loads(line))
     if not isinstance(record, dict) or not {"id", "labels"} <= record.keys():
         raise ValueError('expected an object with "id" and "labels"')
     identity, labels = record["id"], record["labels"]
     if not isinstance(identity, str) or identity not in ids:
         raise ValueError(f"unknown id {identity!r}")
-    if labels == SKIPPED:
-        return Answer(where, identity, SKIPPED)
+    if isinstance(labels, str) and labels in RESERVED:
+        return Answer(where, identity, labels)
     if not isinstance(labels, list):
         raise ValueError(f'expected "labels" to be a list or "{SKIPPED}", found {labels!r}')
-    for label in labels:
+    names = [composed(label) if isinstance(label, str) else label for label in labels]
+    for label in names:
         if problem := unknown_label(label, label_names):
             raise ValueError(problem)
-    return Answer(where, identity, sorted(set(labels)))
+    return Answer(where, identity, sorted(set(names)))

@@ -1,6 +1,7 @@
 """What a person said about documents: label sets, skipped, or nothing yet."""
 
 import difflib
+import unicodedata
 from collections.abc import Iterable, Sequence
 from typing import Any, NamedTuple
 
@@ -10,9 +11,12 @@ from scipy import sparse
 from crabjax.checks import check_labels
 
 SKIPPED = "skipped"
+WITHDRAWN = "withdrawn"
+RESERVED = (SKIPPED, WITHDRAWN)
 
 Said = list[str] | str | None
-"""The labels of a document, "skipped" where it is not to be asked again, None for no answer yet."""
+"""The labels of a document, "skipped" where it is not to be asked again, "withdrawn" where an
+earlier answer no longer holds, None for no answer yet."""
 
 
 class LabelError(ValueError):
@@ -27,23 +31,25 @@ class Answer(NamedTuple):
       id: of the document.
       labels: what was said; names of labels are sorted.
       advice: what to look at if one of the labels is not known.
+      text: of the document, where the file shows it.
     """
 
     where: str
     id: str
     labels: Said
     advice: str = ""
+    text: str | None = None
 
 
 def check_label_names(names: Iterable[str]) -> tuple[str, ...]:
-    """The names as a tuple.
+    """The names as a tuple, in Unicode's composed form (NFC).
 
     Raises:
       LabelError: if there are none, one occurs twice, or one is not a usable string.
     """
     if isinstance(names, str):
         raise LabelError(f"label_names: expected a list of strings, found the string {names!r}")
-    names = tuple(names)
+    names = tuple(composed(name) if isinstance(name, str) else name for name in names)
     for name in names:
         if not isinstance(name, str) or not name.strip() or name == SKIPPED:
             reserved = f'; "{SKIPPED}" marks skipped documents' if name == SKIPPED else ""
@@ -86,7 +92,12 @@ def label_matrix(labels: Sequence[Sequence[str]], label_names: Sequence[str]) ->
     return matrix
 
 
-def unknown_label(label: str, label_names: Sequence[str]) -> str | None:
+def composed(name: str) -> str:
+    """A name in the one form (NFC) of those that look the same."""
+    return unicodedata.normalize("NFC", name)
+
+
+def unknown_label(label: Any, label_names: Sequence[str]) -> str | None:
     """What is wrong with a name that is not among the labels; None for one that is."""
     if label in label_names:
         return None
@@ -102,7 +113,7 @@ def _said(where: str, entry: Any, label_names: Sequence[str]) -> Said:
         raise LabelError(
             f'{where}: expected a list of labels, "{SKIPPED}" or None, found {entry!r}'
         )
-    given = list(entry)
+    given = [composed(label) if isinstance(label, str) else label for label in entry]
     for label in given:
         if problem := unknown_label(label, label_names):
             raise LabelError(f"{where}: {problem}")

@@ -14,16 +14,19 @@ from xml.sax.saxutils import quoteattr
 import numpy as np
 
 from crabjax.files import (
+    CsvStyle,
     DataError,
+    csv_style,
     read_csv_rows,
     read_json_lines,
     read_lines,
     write_text,
 )
-from crabjax.labelling.answers import SKIPPED, Answer, Said
+from crabjax.labelling.answers import RESERVED, SKIPPED, WITHDRAWN, Answer, Said, composed
 from crabjax.labelling.suggestion import Suggestion
 
 LABEL_SEPARATOR = ";"
+PLAIN = CsvStyle()
 NO_LABEL = "-"  # in a CSV cell: no label applies; an empty cell is no answer
 SUFFIXES = (".csv", ".jsonl", ".json")
 _CONTROL, _OBJECT = "labels", "text"  # names in Label Studio's interface
@@ -48,6 +51,7 @@ def write_suggestion(
     ids: Sequence[str],
     texts: Sequence[str],
     names: Sequence[str],
+    style: CsvStyle = PLAIN,
 ) -> None:
     """Writes the documents to label.
 
@@ -57,16 +61,18 @@ def write_suggestion(
       ids: of the pool.
       texts: the pool.
       names: the K labels.
+      style: of a CSV file.
     """
     rows = []
-    for index, score, row, source in zip(*suggestion):
-        rows.append(_suggested(ids[int(index)], texts[int(index)], score, row, source, names))
+    for index, score, chances, predicted, source in zip(*suggestion):
+        about = score, chances, predicted, source
+        rows.append(_suggested(ids[int(index)], texts[int(index)], *about, names))
     if path.suffix == ".csv":
         joined = [
             row | {"labels": "", "predicted": LABEL_SEPARATOR.join(row["predicted"] or [])}
             for row in rows
         ]
-        write_text(path, _csv_text([_without(row, "probabilities") for row in joined]))
+        write_text(path, _csv_text([_without(row, "probabilities") for row in joined], style))
     elif path.suffix == ".jsonl":
         write_text(path, _json_lines(rows))
     else:
@@ -81,6 +87,7 @@ def write_predictions(
     sources: Sequence[str],
     probabilities: np.ndarray,
     names: Sequence[str],
+    style: CsvStyle = PLAIN,
 ) -> None:
     """Writes labels and probabilities [N, K] of every document, ``.csv`` or ``.jsonl``."""
     rows = []
@@ -96,15 +103,16 @@ def write_predictions(
         | {f"p({name})": value for name, value in row["probabilities"].items()}
         for row in rows
     ]
-    write_text(path, _csv_text(flat))
+    write_text(path, _csv_text(flat, style))
 
 
 def read_answers(path: Path) -> list[Answer]:
     """Reads a file that came back: CSV, JSON lines, or a Label Studio export (JSON).
 
     CSV: columns ``id`` and ``labels``, labels separated by ";". An empty cell is no answer, "-"
-    means that no label applies, "skipped" that the document is not to be asked again. JSON lines:
-    ``{"id": ..., "labels": [...]}``, where null is no answer.
+    means that no label applies, "skipped" that the document is not to be asked again, "withdrawn"
+    that an earlier answer no longer holds. JSON lines: ``{"id": ..., "labels": [...]}``, where
+    null is no answer. A field or column ``text`` is kept, to be compared with the document.
 
     Raises:
       DataError: naming file and line.
@@ -116,7 +124,7 @@ def read_answers(path: Path) -> list[Answer]:
     if path.suffix == ".json":
         return list(_from_label_studio(path))
     if path.suffix == ".csv":
-        rows, read = read_csv_rows(path, csv_delimiter(path, ["id", "labels"])), _from_csv
+        rows, read = read_csv_rows(path, csv_style(path, ["id", "labels"]).delimiter), _from_csv
     else:
         rows, read = read_json_lines(path), _from_json
     answers = []
@@ -130,22 +138,6 @@ def read_answers(path: Path) -> list[Answer]:
     if not answers and path.suffix == ".jsonl":
         raise DataError(f"{path}: no lines in this file")
     return answers
-
-
-def csv_delimiter(path: Path, columns: Sequence[str]) -> str:
-    """What separates the columns of a CSV file: some spreadsheets write ";" or tabs.
-
-    Raises:
-      DataError: if the header lacks one of ``columns``.
-    """
-    first = next(read_lines(path), "")
-    for delimiter in (",", ";", "\t"):
-        header = next(csv.reader([first], delimiter=delimiter), [])
-        if set(columns) <= set(header):
-            return delimiter
-    expected = ", ".join(f'"{name}"' for name in columns)
-    found = repr(first.strip()[:60]) if first.strip() else "an empty line"
-    raise DataError(f"{path}:1: expected a header with {expected}, found {found}")
 
 
 def labelling_interface(names: Sequence[str]) -> str:
@@ -163,6 +155,7 @@ def _suggested(
     text: str,
     score: float,
     probabilities: np.ndarray,
+    predicted: np.ndarray,
     source: str,
     names: Sequence[str],
 ) -> dict[str, Any]:
@@ -170,7 +163,7 @@ def _suggested(
     row: dict[str, Any] = {"id": identity, "text": text, "labels": None, "predicted": None}
     known = not np.isnan(probabilities).any()
     if known:
-        row["predicted"] = [name for name, p in zip(names, probabilities) if p > 0.5]
+        row["predicted"] = [name for name, own in zip(names, predicted) if own]
     row |= {"score": None if np.isnan(score) else float(f"{score:.4g}"), "source": source}
     if known:
         row["probabilities"] = {n: round(float(p), 4) for n, p in zip(names, probabilities)}
@@ -192,19 +185,19 @@ def _task(row: dict[str, Any]) -> dict[str, Any]:
 
 
 def _from_csv(where: str, row: dict[str, str]) -> Answer:
-    cell = row["labels"].strip()
-    if not cell or cell == SKIPPED:
-        return Answer(where, row["id"], cell or None)
+    cell, text = row["labels"].strip(), row.get("text")
+    if not cell or cell in RESERVED:
+        return Answer(where, row["id"], cell or None, text=text)
     if cell == NO_LABEL:
-        return Answer(where, row["id"], [])
-    labels = [part.strip() for part in cell.split(LABEL_SEPARATOR) if part.strip()]
+        return Answer(where, row["id"], [], text=text)
+    labels = [composed(part.strip()) for part in cell.split(LABEL_SEPARATOR) if part.strip()]
     if not labels:
         raise DataError(
             f'{where}: expected labels, "{NO_LABEL}" for none or an empty cell, found {cell!r}'
         )
     several = any("," in label for label in labels)
     advice = f'labels are separated by "{LABEL_SEPARATOR}"' if several else ""
-    return Answer(where, row["id"], sorted(set(labels)), advice)
+    return Answer(where, row["id"], sorted(set(labels)), advice, text)
 
 
 def _from_json(where: str, row: dict[str, Any]) -> Answer:
@@ -213,14 +206,15 @@ def _from_json(where: str, row: dict[str, Any]) -> Answer:
         raise DataError(f'{where}: expected the field "id", a string, found {identity!r}')
     if "labels" not in row:
         raise DataError(f'{where}: expected the field "labels", found {", ".join(row)}')
-    if labels is None or labels == SKIPPED:
-        return Answer(where, str(identity), labels)
+    text = row["text"] if isinstance(row.get("text"), str) else None
+    if labels is None or (isinstance(labels, str) and labels in RESERVED):
+        return Answer(where, str(identity), labels, text=text)
     if not isinstance(labels, list) or not all(isinstance(label, str) for label in labels):
         raise DataError(
-            f'{where}: expected "labels" to be a list of strings, "{SKIPPED}" or null, '
-            f"found {labels!r}"
+            f'{where}: expected "labels" to be a list of strings, "{SKIPPED}", "{WITHDRAWN}" '
+            f"or null, found {labels!r}"
         )
-    return Answer(where, str(identity), sorted(set(labels)))
+    return Answer(where, str(identity), sorted({*map(composed, labels)}), text=text)
 
 
 def _from_label_studio(path: Path) -> Iterator[Answer]:
@@ -234,20 +228,22 @@ def _from_label_studio(path: Path) -> Iterator[Answer]:
         where = f"{path}: task {number}"
         try:
             identity = task["data"]["document_id"]
+            text = task["data"].get("text")
             said = [_annotation(annotation) for annotation in task.get("annotations", [])]
         except (KeyError, TypeError, AttributeError) as error:
             raise DataError(
                 f'{where}: expected "data" with "document_id" and a list "annotations" of '
                 f"choices, as in Label Studio's JSON export (not JSON-MIN); {error!r}"
             ) from error
-        yield Answer(where, str(identity), _agreed(where, said), _CHOICES_ADVICE)
+        shown = text if isinstance(text, str) else None
+        yield Answer(where, str(identity), _agreed(where, said), _CHOICES_ADVICE, shown)
 
 
 def _annotation(annotation: dict[str, Any]) -> Said:
     if annotation.get("was_cancelled"):
         return SKIPPED
     chosen = [r["value"]["choices"] for r in annotation["result"] if r["type"] == "choices"]
-    return sorted({str(label) for choices in chosen for label in choices})
+    return sorted({composed(str(label)) for choices in chosen for label in choices})
 
 
 def _agreed(where: str, said: Sequence[Said]) -> Said:
@@ -263,10 +259,13 @@ def _json_lines(rows: Sequence[dict[str, Any]]) -> str:
     return "".join(json.dumps(row, ensure_ascii=False) + "\n" for row in rows)
 
 
-def _csv_text(rows: list[dict[str, Any]]) -> str:
-    text = io.StringIO()
+def _csv_text(rows: list[dict[str, Any]], style: CsvStyle) -> str:
+    text = io.StringIO("\ufeff" if style.mark else "")
+    text.seek(0, io.SEEK_END)
     # This line end makes the writer quote texts that hold either of its characters.
-    writer = csv.DictWriter(text, fieldnames=list(rows[0]), lineterminator="\r\n")
+    writer = csv.DictWriter(
+        text, fieldnames=list(rows[0]), delimiter=style.delimiter, lineterminator="\r\n"
+    )
     writer.writeheader()
     writer.writerows(rows)
     return text.getvalue()

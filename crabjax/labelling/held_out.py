@@ -1,7 +1,7 @@
 """Which labelled documents a model learns from, and which choose its epoch."""
 
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import Literal, NamedTuple
 
 import numpy as np
 
@@ -12,13 +12,15 @@ _ALL_TRAIN = 600
 _MOST_COMPARED = 1024  # documents; more would tell epochs apart no better, at more cost
 _SMALLEST_CAPACITY = 64
 
+Keep = Literal["last", "best"]
+
 
 class Rows(NamedTuple):
     """Which documents each of M models trains on, and which its epochs are compared on."""
 
     train_rows: np.ndarray  # int32 [M, C]
     train_counts: np.ndarray  # int32 [M]
-    validation_rows: np.ndarray  # int32 [M, V]
+    validation_rows: np.ndarray  # int32 [M, V], V = 0 where the last epoch is kept
 
 
 def held_out_size(documents: int) -> int:
@@ -26,38 +28,44 @@ def held_out_size(documents: int) -> int:
     return min(max(0, documents - _ALL_TRAIN) // 2, _enough(documents))
 
 
-def member_rows(rows: np.ndarray, members: int, generator: np.random.Generator) -> Rows:
-    """Every member holds out another part, as far as the documents go round.
+def member_rows(rows: np.ndarray, members: int, generator: np.random.Generator, keep: Keep) -> Rows:
+    """All documents for every member, but for those on which it looks for its best epoch.
+
+    Every member holds out another part for that, as far as the documents go round.
 
     Args:
       rows: int [n], the labelled documents.
       members: E.
       generator: shuffles them.
+      keep: which epoch's parameters are kept.
     """
     shuffled = generator.permutation(rows)
     size = held_out_size(len(rows))
-    return split_rows([np.roll(shuffled, -size * m) for m in range(members)], len(rows))
+    return split_rows([np.roll(shuffled, -size * m) for m in range(members)], len(rows), keep)
 
 
-def split_rows(parts: Sequence[np.ndarray], largest: int) -> Rows:
-    """Each model holds out the first documents of its part and trains on the rest.
+def split_rows(parts: Sequence[np.ndarray], largest: int, keep: Keep) -> Rows:
+    """What M models train on: all of their parts, where the last epoch is kept.
 
-    Epochs are compared on the training documents as long as nothing is held out; then held-out
-    documents take their places, one by one: a label more never changes the rule at once. Widths
-    are powers of two, so that a program is compiled for each doubling of the labels only.
+    Else each holds out the first documents of its part. Epochs are compared on the training
+    documents as long as nothing is held out; then held-out documents take their places, one by
+    one: a label more never changes the rule at once. Widths are powers of two, so that a program
+    is compiled for each doubling of the labels only.
 
     Args:
       parts: int [n] for each of M models, shuffled.
       largest: at least the longest part.
+      keep: which epoch's parameters are kept.
     """
     capacity = 1 << (max(largest, _SMALLEST_CAPACITY) - 1).bit_length()
     train = np.zeros((len(parts), capacity), np.int32)
     counts, validation = np.zeros(len(parts), np.int32), []
     for model, part in enumerate(parts):
-        size = held_out_size(len(part))
+        size = held_out_size(len(part)) if keep == "best" else 0
         counts[model] = len(part) - size
         train[model, : counts[model]] = part[size:]
-        validation.append(_compared(part, size, min(capacity, _MOST_COMPARED)))
+        width = min(capacity, _MOST_COMPARED) if keep == "best" else 0
+        validation.append(_compared(part, size, width))
     return Rows(train, counts, np.stack(validation).astype(np.int32))
 
 

@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 
-from crabjax.labelling.answers import Said, label_matrix, parse_answers
+from crabjax.labelling.answers import Said, check_label_names, label_matrix, parse_answers
 
 
 def check_texts(texts: Sequence[str]) -> list[str]:
@@ -97,7 +97,7 @@ class LabelledTexts:
         Raises:
           KeyError, TypeError, ValueError: for anything else.
         """
-        new = cls(state["label_names"])
+        new = cls(check_label_names(state["label_names"]))
         new.see(check_texts(state["texts"]))
         rows, labels = [row for row, _ in state["answers"]], [a for _, a in state["answers"]]
         if len(new._rows) < len(state["texts"]) or not set(rows) <= set(range(len(new._rows))):

@@ -3,7 +3,7 @@
 import dataclasses
 import hashlib
 import json
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +18,7 @@ from crabjax.keys import host_generator, run_key
 from crabjax.labelling.answers import LabelError, check_label_names, label_matrix, parse_answers
 from crabjax.labelling.held_out import member_rows
 from crabjax.labelling.labelled_texts import LabelledTexts, check_texts
-from crabjax.labelling.learning_curve import LearningCurve, learning_curve
+from crabjax.labelling.learning_curve import LearningCurve, learning_curve, out_of_fold
 from crabjax.labelling.saved_learner import (
     VERSION,
     SavedLearner,
@@ -32,7 +32,9 @@ from crabjax.metrics import evaluate
 from crabjax.models import Params, get_builder
 from crabjax.progress import doing
 from crabjax.strategies import EmptyPoolError, Pool, get_strategy
+from crabjax.thresholds import HALF, ensemble_thresholds, learn_thresholds
 
+FEWEST_OPEN = 100  # texts without an answer that thresholds are read off
 FEWEST_LABELLED = 10  # with fewer, an ensemble's opinion is worth less than a spread-out query
 
 
@@ -48,8 +50,9 @@ class Learner:
     order they came, and the answers. The ensemble is trained when first needed after an answer;
     words count as known if any text given to ``fit``, ``ask`` or ``tell`` has them.
 
-    Up to 600 labelled documents, epochs are compared on the training documents themselves; beyond,
-    each member sets more and more aside to choose its epoch by, from 800 on another eighth.
+    All answers are learnt from. Only with ``ensemble.keep: best`` epochs are compared: up to 600
+    labelled documents on the training documents themselves; beyond, each member sets more and
+    more aside to choose its epoch by, from 800 on another eighth.
 
     Args:
       config: ``data`` (tokens), ``model``, ``ensemble`` and ``strategy`` are used; of ``loop`` the
@@ -93,7 +96,7 @@ class Learner:
         answers = parse_answers(labels, self.label_names, len(texts))
         self._see(texts)
         if self._known.answer(texts, answers):
-            self._params = self._logits = None
+            self._params = self._logits = self._learnt = None
         return self
 
     def ask(self, pool_texts: Sequence[str], n: int) -> Suggestion:
@@ -120,11 +123,38 @@ class Learner:
         if self._is_cold():
             rows, scores, sources = cover(key, self._documents().inputs, unlabelled, n)
             probabilities = np.full((len(rows), len(self.label_names)), np.nan, np.float32)
+            predicted = np.zeros(probabilities.shape, bool)
         else:
             rows, scores, sources = query(key, self._pool(unlabelled), n, strategy)
             probabilities = expit(self._seen_logits()[:, rows]).mean(axis=0)
+            predicted = probabilities > self.thresholds()
         indices = np.array([places[row] for row in rows.tolist()], np.int64)
-        return Suggestion(indices, scores, probabilities, sources)
+        return Suggestion(indices, scores, probabilities, predicted, sources)
+
+    def predict(self, texts: Sequence[str]) -> np.ndarray:
+        """Which labels every text has, bool [n, K]: probabilities above :meth:`thresholds`."""
+        return self.predict_proba(texts) > self.thresholds()
+
+    def thresholds(self) -> np.ndarray:
+        """What the probability of each label must exceed, [K].
+
+        Learnt for F1 from the texts that were seen without an answer or, where these are few, from
+        the answered ones, each predicted by a model that has not learnt from it; 0.5 with
+        ``ensemble.threshold: half``.
+
+        Raises:
+          NotFittedError: if no labelled document carries any label.
+        """
+        if self.config.ensemble.threshold == "half":
+            return np.full(len(self.label_names), HALF)
+        if self._learnt is None:
+            unanswered = set(range(len(self._known.texts))) - self._known.answered
+            if len(unanswered) >= FEWEST_OPEN or self._is_cold():
+                rows = np.array(sorted(unanswered), np.int64)
+                self._learnt = ensemble_thresholds(self._seen_logits(), rows)
+            else:
+                self._learnt = learn_thresholds(self._cross_validated(out_of_fold))
+        return self._learnt
 
     def predict_proba(self, texts: Sequence[str]) -> np.ndarray:
         """The ensemble's mean probability of every label, float32 [n, K].
@@ -148,7 +178,7 @@ class Learner:
     def evaluate(self, texts: Sequence[str], labels: Any) -> dict[str, float]:
         """Scores predictions: micro- and macro-F1, precision, recall, mean average precision.
 
-        Documents without labels are left out.
+        Decisions are those of :meth:`predict`. Documents without labels are left out.
         """
         texts = check_texts(texts)
         answers = parse_answers(labels, self.label_names, len(texts))
@@ -157,7 +187,7 @@ class Learner:
             raise LabelError("evaluate: expected at least one document with labels, found none")
         probabilities = self.predict_proba([text for text, _ in known])
         truth = label_matrix([said for _, said in known], self.label_names)
-        scores = evaluate(probabilities[None], truth)  # type: ignore[arg-type]
+        scores = evaluate(probabilities[None], truth, self.thresholds())  # type: ignore[arg-type]
         return {name: float(value[0]) for name, value in scores._asdict().items()}
 
     @doing("cross-validation: training on parts of the answers")
@@ -175,16 +205,7 @@ class Learner:
                 f"learning_curve: expected at least {FEWEST_LABELLED} labelled documents, some "
                 f"with a label, found {self.labelled}"
             )
-        documents, known = self._documents(), self._known
-        return learning_curve(
-            documents.model,
-            self.config.ensemble,
-            self._key("folds"),
-            documents.inputs,
-            known.labels(),
-            known.labelled_rows(),
-            self.config.devices,
-        )
+        return self._cross_validated(learning_curve)
 
     def fingerprint(self) -> str:
         """A hash of all that decides the results: version, configuration, texts and answers."""
@@ -225,7 +246,7 @@ class Learner:
         with damage_named(folder):
             config = from_stored(state["config"], "config")
         if same := state | {"config": experiment_settings(config)} == self._decides():
-            self._params, self._logits = params, None
+            self._params, self._logits, self._learnt = params, None, None
         return same
 
     def _decides(self) -> dict[str, Any]:
@@ -239,6 +260,7 @@ class Learner:
         self._encoded: EncodedTexts | None = None
         self._params: Params | None = None
         self._logits: np.ndarray | None = None
+        self._learnt: np.ndarray | None = None
 
     def _see(self, texts: Sequence[str]) -> None:
         if self._known.see(texts):
@@ -263,7 +285,7 @@ class Learner:
                 raise NotFittedError("expected a labelled document with a label, found none")
             documents, key = self._documents(), self._key("fit")
             labelled = self._known.labelled_rows()
-            rows = member_rows(labelled, config.members, host_generator(key))
+            rows = member_rows(labelled, config.members, host_generator(key), config.keep)
             keys = member_keys(key[None], config.members, config.member_init)
             self._params, _ = fit_ensemble(
                 documents.model,
@@ -275,6 +297,19 @@ class Learner:
                 self.config.devices,
             )
         return self._params
+
+    def _cross_validated(self, estimate: Callable[..., Any]) -> Any:
+        """What :func:`learning_curve` or :func:`out_of_fold` finds on the answers."""
+        documents, known = self._documents(), self._known
+        return estimate(
+            documents.model,
+            self.config.ensemble,
+            self._key("folds"),
+            documents.inputs,
+            known.labels(),
+            known.labelled_rows(),
+            self.config.devices,
+        )
 
     @doing("predicting all documents")
     def _seen_logits(self) -> np.ndarray:

@@ -4,12 +4,14 @@ from typing import NamedTuple
 
 import jax
 import numpy as np
+from scipy.special import expit
 
 from crabjax.config import DevicesConfig, EnsembleConfig
 from crabjax.ensemble import fit_ensemble, member_keys, predict_logits
 from crabjax.keys import host_generator
 from crabjax.labelling.held_out import split_rows
 from crabjax.models import Model
+from crabjax.thresholds import HALF, learn_thresholds
 
 FOLDS = 5
 _SMALLEST = 20  # documents that a curve begins with
@@ -50,7 +52,8 @@ def learning_curve(
     """Cross-validates on all labelled documents, learning from the first n, n/2, n/4, ...
 
     Each of the five folds is predicted by one model that has not seen it, so the estimate is a
-    little lower than what the ensemble reaches.
+    little lower than what the ensemble reaches. Thresholds are learnt from the same predictions,
+    which takes no label.
 
     Args:
       model: the classifier.
@@ -61,20 +64,43 @@ def learning_curve(
       rows: int [n], the labelled documents in the order they were labelled; at least 10.
       devices: how the work is laid out.
     """
+    sizes, predicted = curve_sizes(len(rows)), []
+    for size in sizes:
+        unseen = out_of_fold(model, config, key, inputs, labels, rows, devices, size)
+        predicted.append(
+            unseen > (HALF if config.threshold == "half" else learn_thresholds(unseen))
+        )
+    return score_curve(sizes, np.stack(predicted), labels[rows], host_generator(key))
+
+
+def out_of_fold(
+    model: Model,
+    config: EnsembleConfig,
+    key: jax.Array,
+    inputs: np.ndarray,
+    labels: np.ndarray,
+    rows: np.ndarray,
+    devices: DevicesConfig,
+    size: int | None = None,
+) -> np.ndarray:
+    """Probabilities [n, K] of the labelled documents by models that have not seen them.
+
+    The folds are the same for every size; the other arguments are those of
+    :func:`learning_curve`.
+
+    Args:
+      size: the first so many documents are learnt from; None for all of them.
+    """
     fold_key, fit_key = jax.random.split(key)
     generator = host_generator(fold_key)
     folds = generator.permutation(np.arange(len(rows)) % FOLDS)  # [n]
+    early = np.arange(len(rows)) < (size or len(rows))
+    parts = [generator.permutation(rows[early & (folds != fold)]) for fold in range(FOLDS)]
+    split = split_rows(parts, len(rows), config.keep)
     keys = member_keys(fit_key[None], FOLDS, "independent")
-    sizes = curve_sizes(len(rows))
-    predicted = []
-    for size in sizes:
-        early = np.arange(len(rows)) < size
-        parts = [generator.permutation(rows[early & (folds != fold)]) for fold in range(FOLDS)]
-        split = split_rows(parts, len(rows))
-        params, _ = fit_ensemble(model, config, keys, inputs, labels, *split, devices)
-        logits = predict_logits(model, params, inputs[rows], devices.predict_batch)  # [F, n, K]
-        predicted.append(logits[folds, np.arange(len(rows))] > 0)
-    return score_curve(sizes, np.stack(predicted), labels[rows], generator)
+    params, _ = fit_ensemble(model, config, keys, inputs, labels, *split, devices)
+    logits = predict_logits(model, params, inputs[rows], devices.predict_batch)  # [F, n, K]
+    return expit(logits[folds, np.arange(len(rows))])
 
 
 def curve_sizes(documents: int) -> list[int]:

@@ -4,9 +4,8 @@
 (:mod:`crabjax.labelling.answer_log`); ``model`` and ``estimate.json`` can be made again.
 """
 
-import json
 import warnings
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -16,31 +15,45 @@ import numpy as np
 
 from crabjax.config import Config, load_stored, to_yaml
 from crabjax.data.corpus import Corpus, CsvFormat, read_corpus, write_corpus
-from crabjax.files import DataError, check_writable, lock, write_text
+from crabjax.files import (
+    PRIVATE,
+    CsvStyle,
+    DataError,
+    check_writable,
+    lock,
+    sha256,
+    write_text,
+)
 from crabjax.inputs import check_encoder
+from crabjax.labelling.about import (
+    INTERFACE,
+    PROJECT,
+    About,
+    ProjectWarning,
+    check_hashes,
+    check_names,
+    read_about,
+    say_equal_texts,
+    style_of,
+    write_about,
+)
 from crabjax.labelling.answer_log import ProjectError, append_to_log, read_log
-from crabjax.labelling.answers import SKIPPED, Answer, check_label_names
+from crabjax.labelling.answers import SKIPPED, WITHDRAWN, Answer, Said
 from crabjax.labelling.exchange import (
-    LABEL_SEPARATOR,
     MODEL,
-    NO_LABEL,
     PERSON,
+    PLAIN,
     PredictionsError,
-    csv_delimiter,
     labelling_interface,
     read_answers,
 )
 from crabjax.labelling.learner import Learner
-from crabjax.labelling.review import Known, find_problems
+from crabjax.labelling.review import Known, find_problems, same_text
 from crabjax.labelling.saved_learner import SavedLearnerError
+from crabjax.strategies import get_strategy
 
-PROJECT, CONFIG, TEXTS, LABELS = "project.json", "config.yaml", "texts.jsonl", "labels.jsonl"
-KEPT, INTERFACE = "model", "label_studio.xml"
-_FORMAT = 1
-
-
-class ProjectWarning(UserWarning):
-    """Something that can be made again was lost, or could not be kept."""
+CONFIG, TEXTS, LABELS = "config.yaml", "texts.jsonl", "labels.jsonl"
+KEPT = "model"
 
 
 class Added(NamedTuple):
@@ -48,7 +61,9 @@ class Added(NamedTuple):
 
     labelled: int
     skipped: int
-    blank: int  # no answer yet
+    withdrawn: int
+    blank: int  # no answer in the file
+    kept: int  # of blank, those with an earlier answer, which holds
     known: int  # the same answer was there already
     replaced: int  # of labelled and skipped, those that had another answer before
 
@@ -66,6 +81,7 @@ class Project:
       label_names: the K labels.
       ids: of the documents, in the order of the file they came from.
       texts: the documents.
+      style: of the CSV file they came from, and of those for people.
     """
 
     folder: Path
@@ -73,6 +89,7 @@ class Project:
     label_names: tuple[str, ...]
     ids: list[str]
     texts: list[str]
+    style: CsvStyle = PLAIN
 
     @classmethod
     def create(
@@ -91,13 +108,17 @@ class Project:
           DataError: naming file and line, for documents that cannot be read.
           PretrainedNotFoundError: if the encoder is neither on this machine nor on the hub.
         """
-        names = _check_names(label_names)
+        names = check_names(label_names)
         Learner(config, names)  # a config that cannot be used is an error now
+        get_strategy(config.strategy.name).check_members(config.ensemble.members)
         check_encoder(config)
         _check_new(folder)
-        corpus = read_corpus(texts, csv_format=_csv_format(texts, text_column), labelled=False)
+        style = style_of(texts, text_column)
+        csv_format = CsvFormat(text_column, csv_delimiter=style.delimiter)
+        corpus = read_corpus(texts, csv_format=csv_format, labelled=False)
+        say_equal_texts(texts, corpus.documents)
         ids = corpus.ids or [str(number) for number in range(1, len(corpus) + 1)]
-        folder.mkdir(parents=True, exist_ok=True)
+        folder.mkdir(PRIVATE, parents=True, exist_ok=True)
         with lock(folder):
             _check_new(folder)
             bare = Corpus(list(corpus.texts()), [()] * len(corpus), False, "texts", ids)
@@ -106,7 +127,8 @@ class Project:
             write_text(folder / INTERFACE, labelling_interface(names))
             write_text(folder / LABELS, "")
             # Written last: a folder without it is not a project, and can be begun again.
-            write_text(folder / PROJECT, json.dumps({"format": _FORMAT, "labels": list(names)}))
+            hashes = {name: sha256(folder / name) for name in (TEXTS, CONFIG)}
+            write_about(folder / PROJECT, About(names, style, hashes))
         return cls.open(folder)
 
     @classmethod
@@ -122,10 +144,12 @@ class Project:
                 f"{folder}: no labelling project here; make one with `init`, or name its folder "
                 "with --project"
             )
-        names = _read_label_names(path)
+        about = read_about(path)
+        check_hashes(folder, about)
         corpus = read_corpus(folder / TEXTS)
         config = load_stored(folder / CONFIG)
-        return cls(folder, config, names, corpus.ids or [], corpus.documents)
+        names, ids = about.label_names, corpus.ids or []
+        return cls(folder, config, names, ids, corpus.documents, about.style)
 
     @cached_property
     def text_of(self) -> dict[str, str]:
@@ -142,40 +166,48 @@ class Project:
         for answer in read_log(self.folder / LABELS, self.text_of.keys(), self.label_names):
             text = self.text_of[answer.id]
             answers.pop(text, None)
-            answers[text] = answer
+            if answer.labels != WITHDRAWN:
+                answers[text] = answer
         return answers
 
-    def add(self, answers: Sequence[Answer], replace: bool = False) -> Added:
+    def add(
+        self, answers: Sequence[Answer], replace: bool = False, ignore_texts: bool = False
+    ) -> Added:
         """Keeps answers, all of them or, if anything is wrong with one, none.
 
         Args:
           answers: of a file.
           replace: whether an answer may take the place of a different one given earlier.
+          ignore_texts: whether to go by id alone where a file shows another text.
 
         Raises:
-          ProjectError: listing the rows with unknown ids or labels, repeated ids, and answers
-            that contradict earlier ones.
+          ProjectError: listing the rows with unknown ids or labels, other texts, repeated ids,
+            and answers that contradict earlier ones.
         """
         with lock(self.folder):
             before = self.answers()
             known = Known(self.text_of, before, self.label_names)
-            if problems := find_problems(answers, known, replace):
+            if problems := find_problems(answers, known, replace, ignore_texts):
                 raise ProjectError("\n".join([*problems, "nothing was added"]))
             answered = [answer for answer in answers if answer.labels is not None]
             by_text = {self.text_of[answer.id]: answer for answer in answered}
             new = [
                 answer
                 for text, answer in by_text.items()
-                if text not in before or before[text].labels != answer.labels
+                if _labels(before.get(text)) != answer.labels
             ]
             append_to_log(self.folder / LABELS, new)
+        blank = [answer for answer in answers if answer.labels is None]
         skipped = sum(answer.labels == SKIPPED for answer in new)
+        withdrawn = sum(answer.labels == WITHDRAWN for answer in new)
         return Added(
-            labelled=len(new) - skipped,
+            labelled=len(new) - skipped - withdrawn,
             skipped=skipped,
-            blank=len(answers) - len(answered),
+            withdrawn=withdrawn,
+            blank=len(blank),
+            kept=sum(self.text_of[answer.id] in before for answer in blank),
             known=len(answered) - len(new),
-            replaced=sum(self.text_of[answer.id] in before for answer in new),
+            replaced=sum(self.text_of[answer.id] in before for answer in new) - withdrawn,
         )
 
     def check_output(self, path: Path) -> None:
@@ -198,12 +230,17 @@ class Project:
             raise ProjectError(
                 f"{path}: there is a file of another kind ({error}); choose another name"
             ) from error
-        known = {text: answer.labels for text, answer in self.answers().items()}
-        said = {identity: known.get(text) for identity, text in self.text_of.items()}
-        if any(said.get(one.id) != one.labels for one in answers if one.labels is not None):
+        before = self.answers()
+        if any(self._is_new(one, before) for one in answers if one.labels is not None):
             raise ProjectError(
                 f"{path}: holds answers that were not added yet; add it, or choose another name"
             )
+
+    def _is_new(self, answer: Answer, before: Mapping[str, Answer]) -> bool:
+        text = self.text_of.get(answer.id)
+        if text is None or not same_text(text if answer.text is None else answer.text, text):
+            return True
+        return _labels(before.get(text)) != answer.labels
 
     def learner(self) -> Learner:
         """A learner with all texts and answers so far, not trained yet; see :meth:`restore`."""
@@ -239,21 +276,26 @@ class Project:
         except OSError as error:
             warnings.warn(f"the model could not be kept: {error}", ProjectWarning, stacklevel=2)
 
-    def decide(self, probabilities: np.ndarray) -> tuple[list[list[str]], list[str]]:
+    def decide(self, predicted: np.ndarray) -> tuple[list[list[str]], list[str]]:
         """Labels of every document, and by whom: "person" where one said, else "model".
 
         Args:
-          probabilities: [N, K] of all documents.
+          predicted: bool [N, K] of all documents.
         """
         names, answers = np.array(self.label_names), self.answers()
         labels, sources = [], []
-        for text, row in zip(self.texts, probabilities):
+        for text, row in zip(self.texts, predicted):
             said = answers[text].labels if text in answers else None
             by_person = isinstance(said, list)
-            chosen = np.isin(names, said) if by_person else row > 0.5
+            chosen = np.isin(names, said) if by_person else row
             labels.append(names[chosen].tolist())
             sources.append(PERSON if by_person else MODEL)
         return labels, sources
+
+
+def _labels(answer: Answer | None) -> Said:
+    """What holds of a document: no answer, and one that was withdrawn, are the same."""
+    return WITHDRAWN if answer is None else answer.labels
 
 
 def _check_new(folder: Path) -> None:
@@ -265,36 +307,3 @@ def _check_new(folder: Path) -> None:
             f"{labels}: holds answers of a project whose {PROJECT} is gone; put that back, or "
             "choose another folder"
         )
-
-
-def _csv_format(texts: Path, text_column: str) -> CsvFormat:
-    if texts.suffix != ".csv" or not texts.is_file():
-        return CsvFormat(text_column)
-    try:
-        return CsvFormat(text_column, csv_delimiter=csv_delimiter(texts, [text_column]))
-    except DataError as error:
-        raise DataError(f"{error}; --text-column names another column") from error
-
-
-def _read_label_names(path: Path) -> tuple[str, ...]:
-    try:
-        about = json.loads(path.read_text(encoding="utf-8"))
-        kind, names = about["format"], _check_names(about["labels"])
-    except (OSError, KeyError, TypeError, ValueError) as error:
-        raise ProjectError(
-            f"{path}: damaged ({error}); put a copy back, or write it again: "
-            f'{{"format": {_FORMAT}, "labels": [...]}}, the labels as in {INTERFACE}'
-        ) from error
-    if kind != _FORMAT:
-        raise ProjectError(f"{path}: expected format {_FORMAT}, found {kind!r}")
-    return names
-
-
-def _check_names(names: Sequence[str]) -> tuple[str, ...]:
-    for name in check_label_names(names):
-        if name == NO_LABEL or LABEL_SEPARATOR in name or name != name.strip():
-            raise ProjectError(
-                f'label {name!r}: expected a name without "{LABEL_SEPARATOR}", other than '
-                f'"{NO_LABEL}", and without spaces at its ends'
-            )
-    return tuple(names)

@@ -1,5 +1,6 @@
 """What is wrong with a file of answers, before any of them is kept."""
 
+import unicodedata
 from collections.abc import Iterator, Mapping, Sequence
 from typing import NamedTuple
 
@@ -7,6 +8,7 @@ from crabjax.labelling.answers import Answer, Said, unknown_label
 from crabjax.labelling.exchange import LABEL_SEPARATOR, NO_LABEL
 
 _SHOWN = 10  # problems that a message lists
+_LONGEST_CELL = 32_000  # spreadsheets cut a cell a little above this many characters
 
 
 class Known(NamedTuple):
@@ -23,20 +25,24 @@ class Known(NamedTuple):
     label_names: Sequence[str]
 
 
-def find_problems(answers: Sequence[Answer], known: Known, replace: bool) -> list[str]:
-    """One line a problem, the first ten: unknown ids and labels, repeated ids, contradictions.
+def find_problems(
+    answers: Sequence[Answer], known: Known, replace: bool, ignore_texts: bool = False
+) -> list[str]:
+    """One line a problem, the first ten: other texts, unknown ids and labels, contradictions.
 
     Args:
       answers: the rows of a file.
       known: what they must agree with.
       replace: whether an answer may take the place of a different one given earlier.
+      ignore_texts: whether a row counts whose text is not that of the document with its id.
     """
-    problems: list[str] = []
+    problems = [] if ignore_texts else _other_texts(answers, known)
     by_id: dict[str, Answer] = {}
     by_text: dict[str, Answer] = {}  # of those with an answer
     for answer in answers:
         if answer.id not in known.text_of:
-            problems.append(f'{answer.where}: unknown id "{answer.id}"')
+            hint = _zeros(answer, known) if len(problems) < _SHOWN else ""
+            problems.append(f'{answer.where}: unknown id "{answer.id}"{hint}')
         elif (first := by_id.setdefault(answer.id, answer)) is not answer:
             kind = "twice" if first.labels == answer.labels else "twice, with other labels"
             problems.append(f'{answer.where}: id "{answer.id}" {kind}, first at {first.where}')
@@ -46,6 +52,45 @@ def find_problems(answers: Sequence[Answer], known: Known, replace: bool) -> lis
         problems += _unknown_labels(answer, known.label_names)
     more = len(problems) - _SHOWN
     return [*problems[:_SHOWN], *([f"... and {more} more"] if more > 0 else [])]
+
+
+def _zeros(answer: Answer, known: Known) -> str:
+    """What a spreadsheet may have done to an id."""
+    bare = answer.id.lstrip("0")
+    lost = next((one for one in known.text_of if bare and one.lstrip("0") == bare), None)
+    if lost is None:
+        return ""
+    return f'; "{lost}" is known: spreadsheets drop zeros, unless the column is imported as text'
+
+
+def same_text(shown: str, text: str) -> bool:
+    """Whether a file shows this text, as far as spreadsheets leave a text alone."""
+    plain = lambda one: " ".join(unicodedata.normalize("NFC", one).split())
+    shown, text = plain(shown), plain(text)
+    return shown == text or (len(shown) >= _LONGEST_CELL and text.startswith(shown))
+
+
+def _other_texts(answers: Sequence[Answer], known: Known) -> list[str]:
+    """One line in all: with a file of another project, every row is wrong in the same way."""
+    other = [
+        answer
+        for answer in answers
+        if answer.labels is not None and answer.text is not None and answer.id in known.text_of
+        if not same_text(answer.text, known.text_of[answer.id])
+    ]
+    if not other:
+        return []
+    first = other[0]
+    return [
+        f'{first.where}: id "{first.id}" is {_start(known.text_of[first.id])} in the project, but '
+        f"{_start(first.text or '')} here, as in {len(other)} of {len(answers)} rows: a file of "
+        "another project, or a column sorted apart from the others; --ignore-texts goes by id alone"
+    ]
+
+
+def _start(text: str, limit: int = 40) -> str:
+    plain = " ".join(text.split())
+    return repr(plain if len(plain) <= limit else plain[:limit] + "...")
 
 
 def _contradictions(answer: Answer, first: Answer, known: Known, replace: bool) -> Iterator[str]:

@@ -1,5 +1,6 @@
 """A learner on disk: JSON for texts and answers, safetensors for parameters."""
 
+import functools
 import hashlib
 import json
 from collections.abc import Iterator
@@ -13,8 +14,10 @@ import jax.numpy as jnp
 import numpy as np
 from flax.traverse_util import flatten_dict, unflatten_dict
 
-from crabjax.files import atomic_write, write_text
+from crabjax.files import PRIVATE, atomic_write, write_text
 from crabjax.models import Params
+from crabjax.models.pretrained import stack_layers
+from crabjax.seals import BrokenSealError, open_sealed, seal
 
 STATE, PARAMS = "learner.json", "params.safetensors"
 VERSION = metadata.version("crabjax")
@@ -38,7 +41,7 @@ def write_saved(folder: Path, saved: SavedLearner) -> None:
     off in between is noticed on reading."""
     from safetensors.numpy import save
 
-    folder.mkdir(parents=True, exist_ok=True)
+    folder.mkdir(PRIVATE, parents=True, exist_ok=True)
     digest = None
     if saved.params is not None:
         arrays: Any = flatten_dict(jax.tree.map(np.asarray, saved.params), sep="/")
@@ -47,7 +50,7 @@ def write_saved(folder: Path, saved: SavedLearner) -> None:
         with atomic_write(folder / PARAMS) as file:
             file.write(content)
     about = {"format": _FORMAT, "version": saved.version, "params": digest}
-    write_text(folder / STATE, json.dumps(about | saved.state))
+    write_text(folder / STATE, json.dumps(seal(about | saved.state)))
 
 
 def read_saved(folder: Path) -> SavedLearner:
@@ -60,7 +63,9 @@ def read_saved(folder: Path) -> SavedLearner:
 
     path = folder / STATE
     try:
-        state = json.loads(path.read_text(encoding="utf-8"))
+        state = open_sealed(json.loads(path.read_text(encoding="utf-8")))
+    except BrokenSealError as error:
+        raise SavedLearnerError(f"{path}: damaged: {error}") from error
     except (OSError, ValueError) as error:
         raise SavedLearnerError(f"{path}: no saved learner here ({error})") from error
     if not isinstance(state, dict) or state.pop("format", None) != _FORMAT:
@@ -77,6 +82,8 @@ def read_saved(folder: Path) -> SavedLearner:
     if hashlib.sha256(content).hexdigest() != digest:
         raise SavedLearnerError(f"{folder / PARAMS}: not the parameters saved with {path.name}")
     params = unflatten_dict(load(content), sep="/")
+    # Until 0.2 every layer of a transformer had arrays of its own.
+    params = stack_layers(params, functools.partial(np.stack, axis=1))  # [M, layers, ...]
     return SavedLearner(state, jax.tree.map(jnp.asarray, params), version)
 
 

@@ -3,9 +3,10 @@
 import json
 import math
 from collections import Counter
+from contextlib import suppress
 from typing import Any
 
-from crabjax.files import check_writable, write_text
+from crabjax.files import write_text
 from crabjax.labelling.learner import NotFittedError
 from crabjax.labelling.learning_curve import LearningCurve
 from crabjax.labelling.project import Project
@@ -35,9 +36,12 @@ def status_text(project: Project) -> str:
     if curve is None:
         return "\n".join([*lines, "", "too few labels to estimate a score; label some more"])
     picture = project.folder / PICTURE
-    draw_progress(curve, {name: counts[name] for name in project.label_names}, picture)
-    lines += ["", *_curve_table(curve), "", hint(curve), "", f"picture: {picture}"]
-    return "\n".join(lines)
+    lines += ["", *_curve_table(curve), "", hint(curve), ""]
+    try:
+        draw_progress(curve, {name: counts[name] for name in project.label_names}, picture)
+    except OSError as error:  # as of a project that may be read, but not written
+        return "\n".join([*lines, f"no picture: {picture}: {error.strerror}"])
+    return "\n".join([*lines, f"picture: {picture}"])
 
 
 def status_facts(project: Project) -> dict[str, Any]:
@@ -64,12 +68,12 @@ def estimate(project: Project) -> LearningCurve | None:
             return LearningCurve(**kept["curve"])
     except (OSError, ValueError, KeyError, TypeError):
         pass  # made again below
-    check_writable(path)
     try:
         curve = learner.learning_curve()
     except NotFittedError:
         return None
-    write_text(path, json.dumps({"answers": fingerprint, "curve": curve._asdict()}))
+    with suppress(OSError):  # it is only made again the next time
+        write_text(path, json.dumps({"answers": fingerprint, "curve": curve._asdict()}))
     return curve
 
 

@@ -20,6 +20,7 @@ class Suggestion(NamedTuple):
       indices: int64 [n], positions in the pool that was given.
       scores: float32 [n], the strategy's score, larger is better; NaN where it has none.
       probabilities: float32 [n, K], the ensemble's; NaN in a cold start.
+      predicted: bool [n, K], which labels the ensemble would give; none in a cold start.
       sources: why each document was looked at: "diverse" in a cold start; for CRAB "label_wise"
         (has a pseudo label), "negative", "hard" (has none) or "fill"; else the strategy's name.
     """
@@ -27,6 +28,7 @@ class Suggestion(NamedTuple):
     indices: np.ndarray
     scores: np.ndarray
     probabilities: np.ndarray
+    predicted: np.ndarray
     sources: list[str]
 
 

@@ -2,10 +2,13 @@
 
 import functools
 
+import jax
+
 from crabjax.config import ModelConfig
 from crabjax.models.base import Classifier as Classifier
 from crabjax.models.base import Model as Model
 from crabjax.models.base import Params as Params
+from crabjax.models.base import Recomputed as Recomputed
 from crabjax.models.base import UnknownClassifierError as UnknownClassifierError
 from crabjax.models.base import classifier_names as classifier_names
 from crabjax.models.base import dropout as dropout
@@ -18,7 +21,9 @@ from crabjax.models.text_rnn import TextRNN
 
 
 @functools.cache
-def build_model(config: ModelConfig, input_size: int, labels: int) -> Model:
+def build_model(
+    config: ModelConfig, input_size: int, labels: int, platform: str | None = None
+) -> Model:
     """The classifier a configuration names; equal arguments give the same object.
 
     Args:
@@ -26,10 +31,13 @@ def build_model(config: ModelConfig, input_size: int, labels: int) -> Model:
       input_size: number of word ids, padding included; for ``frozen``, of features of a document;
         a pretrained encoder brings its own.
       labels: K.
+      platform: what it will run on, if that is not the platform of this process's devices: one
+        compiles for chips that are elsewhere.
 
     Raises:
       UnknownClassifierError: for a name that is not registered, with the nearest one that is.
     """
+    config = config.on(platform or jax.default_backend())
     return get_builder(config.name)(config, input_size, labels)
 
 

@@ -12,7 +12,7 @@ A classifier is a module of parameters, found by name::
 import difflib
 from abc import abstractmethod
 from collections.abc import Callable
-from typing import Any, NamedTuple, Protocol, TypeVar
+from typing import Any, Literal, NamedTuple, Protocol, TypeVar
 
 import jax
 import jax.numpy as jnp
@@ -21,6 +21,9 @@ from flax import nnx
 from crabjax.config import ConfigError, ModelConfig
 
 Params = dict[str, Any]
+
+Recomputed = Literal["nothing", "cheap", "layers"]
+"""What a backward pass computes again: nothing, all but large matrix products, whole layers."""
 
 
 class UnknownClassifierError(ConfigError):
@@ -44,7 +47,9 @@ class Model(NamedTuple):
       features: ``features(params, inputs [B, ...]) -> [B, D]``, the document vectors.
       table: name of the parameter [V, D] whose rows are looked up by word id and used in no other
         way, if there is one; row 0, padding, is zero. Training then leaves out idle rows.
-      streaming: whether ``apply`` needs little more memory for many rows than for few.
+      streaming: whether on CPU ``apply`` needs little more memory for many rows than for few.
+      recomputing: ``recomputing(what)``, the same model with more or less of it computed again in
+        the backward pass, to save memory; None where there is no choice.
     """
 
     init: Callable[[jax.Array], Params]
@@ -52,6 +57,7 @@ class Model(NamedTuple):
     features: Callable[[Params, jax.Array], jax.Array]
     table: str | None = None
     streaming: bool = False
+    recomputing: Callable[["Recomputed"], "Model"] | None = None
 
 
 class Classifier(nnx.Module):
@@ -147,34 +153,22 @@ def classifier_names() -> list[str]:
     return sorted(_registry)
 
 
+def look_up(table: jax.Array, tokens: jax.Array) -> jax.Array:
+    """Word vectors [..., D] of word ids [...]; zero for padding (0), whose row gets no gradient.
+
+    Padding reads past the end of the table, so its gradient is dropped and not added to one row,
+    where all documents would wait for each other.
+    """
+    beyond = jnp.where(tokens == 0, len(table), tokens)
+    return table.at[beyond].get(mode="fill", fill_value=0)
+
+
 def dropout(key: jax.Array | None, rate: float, values: jax.Array) -> jax.Array:
     """Zeroes each value with probability ``rate`` and scales up the rest; no key, no change."""
     if key is None or rate == 0:
         return values
     kept = jax.random.bernoulli(key, 1 - rate, values.shape)
     return jnp.where(kept, values / (1 - rate), 0)
-
-
-def hashed_dropout(key: jax.Array | None, rate: float, values: jax.Array) -> jax.Array:
-    """As :func:`dropout`, for large arrays: a random number per row and per column, hashed.
-
-    A random number of its own for every value takes ten times as long on CPU as a pass over the
-    values.
-    """
-    if key is None or rate == 0:
-        return values
-    row_key, column_key = jax.random.split(key)
-    rows = jax.random.bits(row_key, (*values.shape[:-1], 1))
-    columns = jax.random.bits(column_key, (1,) * (values.ndim - 1) + values.shape[-1:])
-    kept = _mixed(rows + columns) >= jnp.uint32(round(rate * 2**32))
-    return jnp.where(kept, values / (1 - rate), 0)
-
-
-def _mixed(bits: jax.Array) -> jax.Array:
-    """The final mix of MurmurHash3: every bit of a uint32 goes into every bit of the result."""
-    bits = (bits ^ (bits >> 16)) * jnp.uint32(0x85EBCA6B)
-    bits = (bits ^ (bits >> 13)) * jnp.uint32(0xC2B2AE35)
-    return bits ^ (bits >> 16)
 
 
 def uniform(rngs: nnx.Rngs, shape: tuple[int, ...], bound: float) -> nnx.Param:

@@ -76,7 +76,7 @@ def _vectors(
     precision: str,
 ) -> jax.Array:
     """Tokens [B, T] -> document vectors [B, D], float32."""
-    make = partial(Encoder, architecture, jnp.dtype(precision), False)
+    make = partial(Encoder, architecture, jnp.dtype(precision), "nothing")
     definition = nnx.graphdef(nnx.eval_shape(lambda: make(rngs=nnx.Rngs(0))))
     states = nnx.merge(definition, params)(tokens).astype(jnp.float32)  # [B, T, D]
     return pool_states(states, tokens != 0, pooling)

@@ -9,7 +9,7 @@ from crabjax.models.base import Classifier, Dense, dropout
 
 
 class FrozenHead(Classifier):
-    """Dense + ReLU, dropout, dense: float32 features [B, D] -> logits [B, K].
+    """Dropout, dense + ReLU, dropout, dense: float32 features [B, D] -> logits [B, K].
 
     Every feature vector is first scaled to a root mean square of one. Sentence encoders give
     vectors of length one, whose entries are so small that a head barely moves in its first epochs:
@@ -19,7 +19,7 @@ class FrozenHead(Classifier):
     def __init__(self, config: ModelConfig, inputs: int, labels: int, rngs: nnx.Rngs):
         self.hidden = Dense(inputs, config.hidden, rngs)
         self.output = Dense(config.hidden, labels, rngs)
-        self.rate = config.dropout
+        self.rate, self.input_rate = config.dropout, config.input_dropout
 
     def features(self, inputs: jax.Array) -> jax.Array:
         """The encoder's own vectors [B, D], scaled."""
@@ -27,5 +27,6 @@ class FrozenHead(Classifier):
         return inputs / jnp.sqrt(jnp.maximum(mean_square, jnp.finfo(inputs.dtype).tiny))
 
     def logits(self, features: jax.Array, key: jax.Array | None) -> jax.Array:
-        hidden = jax.nn.relu(self.hidden(features))
+        input_key = None if key is None else jax.random.fold_in(key, 1)
+        hidden = jax.nn.relu(self.hidden(dropout(input_key, self.input_rate, features)))
         return self.output(dropout(key, self.rate, hidden))

@@ -2,11 +2,12 @@
 
 import dataclasses
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, cast
 
+import jax
 import numpy as np
 from flax import traverse_util
 
@@ -130,7 +131,25 @@ def load_parameters(folder: Path, family: str, shapes: Mapping[str, Any]) -> dic
             place: _transposed(file.get_tensor(stored[name]), place)
             for name, (place, _) in wanted.items()
         }
-    return traverse_util.unflatten_dict(flat)
+    return stack_layers(traverse_util.unflatten_dict(flat), np.stack)
+
+
+def stack_layers(params: Mapping[str, Any], stack: Callable[[list[Any]], Any]) -> dict[str, Any]:
+    """Parameters whose layers have a tree each, "0", "1", ..., with one tree for all of them.
+
+    Files of Hugging Face are like that, and what versions before 0.2 saved; others are left alone.
+
+    Args:
+      params: ``encoder`` and perhaps ``head``.
+      stack: makes one array of those of all layers.
+    """
+    encoder = params.get("encoder")
+    layers = encoder.get("layers") if isinstance(encoder, Mapping) else None
+    if not isinstance(layers, Mapping) or "0" not in layers:
+        return dict(params)
+    ordered = [layers[str(index)] for index in range(len(layers))]
+    stacked = jax.tree.map(lambda *leaves: stack(list(leaves)), *ordered)
+    return {**params, "encoder": {**encoder, "layers": stacked}}
 
 
 def save_pretrained(folder: Path, architecture: Architecture, params: Mapping[str, Any]) -> None:
@@ -148,9 +167,8 @@ def save_pretrained(folder: Path, architecture: Architecture, params: Mapping[st
 
     folder.mkdir(parents=True, exist_ok=True)
     family = architecture.family
-    flat = traverse_util.flatten_dict(dict(params))
     weights = {}
-    for place, value in flat.items():
+    for place, value in _by_layer(params):
         prefix = f"{family}." if place[0] == "encoder" else ""
         weights[prefix + their_name(place, family)] = _transposed(np.asarray(value), place)
     save_file(weights, folder / WEIGHTS_FILE, metadata={"format": "pt"})
@@ -176,12 +194,23 @@ def _wanted(
     """By their name: our place and the shape the file should have there."""
     wanted = {}
     has_head = any(is_head(name) for name in stored)
-    for place, leaf in traverse_util.flatten_dict(dict(shapes)).items():
+    zeros = jax.tree.map(lambda leaf: np.broadcast_to(np.float32(0), np.shape(leaf)), dict(shapes))
+    for place, leaf in _by_layer(zeros):
         if place[0] == "head" and not has_head:
             continue
-        shape = np.shape(cast(Any, leaf))
+        shape = leaf.shape
         wanted[their_name(place, family)] = (place, shape[::-1] if _is_kernel(place) else shape)
     return wanted
+
+
+def _by_layer(params: Mapping[str, Any]) -> Iterator[tuple[tuple[str, ...], Any]]:
+    """Places and arrays, those of layers one by one: ("encoder", "layers", "0", ...)."""
+    for place, value in traverse_util.flatten_dict(dict(params)).items():
+        if place[:2] != ("encoder", "layers"):
+            yield place, value
+            continue
+        for index, own in enumerate(cast(Any, value)):
+            yield (*place[:2], str(index), *place[2:]), own
 
 
 def _check_names(path: Path, family: str, wanted: Mapping, sizes: Mapping) -> None:

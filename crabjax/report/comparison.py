@@ -5,7 +5,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from crabjax.report.records import Record, area_under_curve, curves
+from crabjax.report.records import MEASURES, Record, area_under_curve, curves
 
 Runs = Mapping[str, Sequence[Record]]
 
@@ -59,9 +59,7 @@ def paired_difference(
     return Difference(float(mean), float(mean - reach), float(mean + reach), p_value)
 
 
-def labels_needed(
-    records: Sequence[Record], reference: Sequence[Record], measure: str = "micro_f1"
-) -> float:
+def labels_needed(records: Sequence[Record], reference: Sequence[Record], measure: str) -> float:
     """Labelled documents at which the mean curve first reaches the reference's final mean.
 
     Between two rounds the curve is taken as straight. Infinite if it never gets there.
@@ -74,7 +72,7 @@ def labels_needed(
 def labels_needed_range(
     records: Sequence[Record],
     reference: Sequence[Record],
-    measure: str = "micro_f1",
+    measure: str = MEASURES[0],
     draws: int = 1000,
 ) -> tuple[float, float] | None:
     """A 95% bootstrap interval of :func:`labels_needed`, over the seeds both runs have.

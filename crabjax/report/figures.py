@@ -4,11 +4,13 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from crabjax.report.records import Record, curves
+from crabjax.report.records import MEASURES, Record, curves, value_of
 
 TITLES = {
-    "micro_f1": "test micro-F1",
-    "macro_f1": "test macro-F1",
+    "decided_micro_f1": "test micro-F1",
+    "decided_macro_f1": "test macro-F1",
+    "micro_f1": "test micro-F1 at 0.5",
+    "macro_f1": "test macro-F1 at 0.5",
     "mean_average_precision": "test mean average precision",
     "mean_ir_selected": "MeanIR of the selected documents",
     "hard_left": "hard-to-learn documents left",
@@ -24,7 +26,7 @@ _LABELS_SHOWN = 25
 Runs = Mapping[str, Sequence[Record]]
 
 
-def draw_curves(runs: Runs, path: Path, measures: Sequence[str] = ("micro_f1", "macro_f1")) -> Any:
+def draw_curves(runs: Runs, path: Path, measures: Sequence[str] = MEASURES[:2]) -> Any:
     """Draws learning curves, mean and standard error over seeds, one panel a measure."""
     figure, axes = _panels(len(measures))
     for axis, measure in zip(axes, measures):
@@ -35,7 +37,7 @@ def draw_curves(runs: Runs, path: Path, measures: Sequence[str] = ("micro_f1", "
     return figure
 
 
-def draw_data_sets(experiments: Mapping[str, Runs], path: Path, measure: str = "micro_f1") -> None:
+def draw_data_sets(experiments: Mapping[str, Runs], path: Path, measure: str = MEASURES[0]) -> None:
     """Draws the learning curves of several experiments side by side, one panel each."""
     figure, axes = _panels(len(experiments))
     names = list(dict.fromkeys(name for runs in experiments.values() for name in runs))
@@ -54,7 +56,7 @@ def _draw_panel(axis: Any, runs: Runs, measure: str, names: Sequence[str]) -> No
     colours = [*strong_and_pale[::2], *strong_and_pale[1::2]]
     for name, records in runs.items():
         number = names.index(name)
-        measured = [record for record in records if record[measure] is not None]
+        measured = [record for record in records if value_of(record, measure) is not None]
         labelled, values = curves(measured, measure)
         mean, colour = values.mean(axis=0), colours[number % len(colours)]
         style: dict[str, Any] = {

@@ -7,10 +7,11 @@ from pathlib import Path
 
 from crabjax.files import atomic_write, read_json_lines
 from crabjax.report.comparison import Runs
-from crabjax.report.records import MEASURES, Record, RecordsError
+from crabjax.report.records import AT_HALF, MEASURES, Record, RecordsError, value_of
 
 _SAME = ("seed", "round", "labelled", "strategy", "preset", "model", "data", "member_init")
 _COUNTS = ("mean_ir_selected", "hard_left", "negative_left")
+_KEPT = (*MEASURES, *AT_HALF)
 _PHASES = ("fit", "predict", "query")
 
 
@@ -38,7 +39,7 @@ def read_kept(path: Path) -> dict[str, list[Record]]:
     """
     runs: dict[str, list[Record]] = {}
     for number, record in read_json_lines(path):
-        if missing := {"run", "seed", "labelled", "data", "model", *MEASURES} - record.keys():
+        if missing := {"run", "seed", "labelled", "data", "model", *_KEPT[2:]} - record.keys():
             raise RecordsError(f"{path}:{number}: expected a record with {sorted(missing)[0]}")
         runs.setdefault(record.pop("run"), []).append(record)
     if not runs:
@@ -49,7 +50,7 @@ def read_kept(path: Path) -> dict[str, list[Record]]:
 def _line(name: str, record: Record) -> str:
     kept: Record = {"run": name} | {key: record[key] for key in _SAME if key in record}
     # Seven digits are what the float32 of a record has.
-    kept |= {key: float(f"{record[key]:.7g}") for key in MEASURES}
+    kept |= {key: float(f"{value_of(record, key):.7g}") for key in _KEPT}
     kept |= {key: _rounded(record.get(key)) for key in _COUNTS}
     selected, failed = record["selected"], record.get("failed_epochs", [])
     kept["selected"] = selected if isinstance(selected, int) else len(selected)

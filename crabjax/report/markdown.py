@@ -24,7 +24,7 @@ from crabjax.report.comparison import (
     labels_needed_range,
     paired_difference,
 )
-from crabjax.report.records import Record
+from crabjax.report.records import DECIDED, MEASURES, Record
 
 OURS, RANDOM, ALIKE, RIVAL = "crab", "random", "random, members alike", "besra"
 _LAST = (RANDOM, ALIKE)
@@ -40,8 +40,8 @@ _SHOWN = {
     "epig": "EPIG",
     "coreset": "core-set",
 }
-_TITLE = {"micro_f1": "micro-F1", "macro_f1": "macro-F1", "mean_average_precision": "precision"}
-_F1 = ("micro_f1", "macro_f1")
+_TITLE = dict(zip(MEASURES, ("micro-F1", "macro-F1", "precision")))
+_F1 = tuple(DECIDED)
 _PLACE = re.compile(
     r"<!-- table (?P<kind>[a-z ]+?)(?: on (?P<on>[^:\n]+?))?(?:: (?P<runs>[^\n]+?))? -->\n"
     r".*?<!-- end -->",
@@ -278,8 +278,8 @@ def _labels(runs: Runs, name: str) -> str:
     if name not in runs or RANDOM not in runs:
         return ""
     number = lambda labels: "never" if labels == float("inf") else f"{labels:,.0f}"
-    text = number(labels_needed(runs[name], runs[RANDOM]))
-    ends = labels_needed_range(runs[name], runs[RANDOM])
+    text = number(labels_needed(runs[name], runs[RANDOM], _F1[0]))
+    ends = labels_needed_range(runs[name], runs[RANDOM], _F1[0])
     return text if ends is None else f"{text} [{number(ends[0])}, {number(ends[1])}]"
 
 

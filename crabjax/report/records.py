@@ -1,6 +1,7 @@
 """Records: one flat JSON object per seed and round, and what is computed from many of them."""
 
 import json
+import math
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
@@ -11,8 +12,20 @@ from crabjax.files import write_text
 
 Record = dict[str, Any]
 
-MEASURES = ("micro_f1", "macro_f1", "mean_average_precision")
-_KEYS = ("seed", "round", "labelled", "strategy", "model", "data", "selected", "seconds", *MEASURES)
+# F1 at the thresholds of a run, and the same measure at 0.5: where a record has only that, the run
+# decided at 0.5.
+DECIDED = {"decided_micro_f1": "micro_f1", "decided_macro_f1": "macro_f1"}
+AT_HALF = tuple(DECIDED.values())
+MEASURES = (*DECIDED, "mean_average_precision")
+_NUMBER, _MAYBE = (int, float), (int, float, type(None))
+_KINDS: dict[str, type | tuple[type, ...]] = {
+    **dict.fromkeys(("seed", "round", "labelled"), int),
+    **dict.fromkeys(("strategy", "model", "data"), str),
+    **dict.fromkeys(("selected", "failed_epochs"), list),
+    **dict.fromkeys(("seconds", "members"), dict),
+    **dict.fromkeys((*AT_HALF, "mean_average_precision"), _NUMBER),
+    **dict.fromkeys(("mean_ir_selected", "hard_left", "negative_left"), _MAYBE),
+}
 
 
 class RecordsError(ValueError):
@@ -33,22 +46,48 @@ def read_records(path: Path) -> list[Record]:
     if not path.is_file():
         raise RecordsError(f"{path}: no such file; a run writes it after its first round")
     records = []
-    for number, line in enumerate(path.read_text(encoding="utf-8").splitlines(), start=1):
+    for number, line in enumerate(path.read_bytes().splitlines(), start=1):
         try:
             record = json.loads(line)
-        except json.JSONDecodeError as error:
+        except ValueError as error:
             raise RecordsError(
-                f"{path}:{number}: not a whole JSON object ({error.msg}); "
+                f"{path}:{number}: not a whole JSON object ({error}); "
                 "starting the run again mends the file"
             ) from error
-        if not isinstance(record, dict):
-            raise RecordsError(f"{path}:{number}: expected a record, found {line[:40]!r}")
-        if missing := [key for key in _KEYS if key not in record]:
-            raise RecordsError(f"{path}:{number}: expected a record with {', '.join(missing)}")
+        if problem := _problem(record):
+            raise RecordsError(f"{path}:{number}: {problem}")
         records.append(record)
     if not records:
         raise RecordsError(f"{path}: no record in it")
     return records
+
+
+def _problem(record: Any) -> str | None:
+    """What keeps a JSON value from being a record of a run; None if it is one."""
+    if not isinstance(record, dict):
+        return f"expected a record, found {str(record)[:40]!r}"
+    if missing := [key for key in _KINDS if key not in record]:
+        return f"expected a record with {', '.join(missing)}"
+    for key, kind in _KINDS.items():
+        value = record[key]
+        if not isinstance(value, kind) or isinstance(value, bool):
+            return f'"{key}" of a record cannot be {str(value)[:40]!r}'
+        if isinstance(value, float) and not math.isfinite(value):
+            return f'"{key}" is {value}: not a result that can be compared'
+    if not _numbers(record["members"].get("micro_f1")) or not _numbers(record["failed_epochs"]):
+        return '"members" or "failed_epochs" of a record without a number a member'
+    if record["selected"] and not _numbers([record["seconds"].get("query")]):
+        return '"seconds" of a record without "query"'
+    return None
+
+
+def _numbers(values: Any) -> bool:
+    return isinstance(values, list) and bool(values) and all(isinstance(v, _NUMBER) for v in values)
+
+
+def value_of(record: Record, measure: str) -> Any:
+    """A measure of one record; see :data:`DECIDED`."""
+    return record[measure if measure in record else DECIDED.get(measure, measure)]
 
 
 def curves(records: Sequence[Record], measure: str) -> tuple[np.ndarray, np.ndarray]:
@@ -59,7 +98,7 @@ def curves(records: Sequence[Record], measure: str) -> tuple[np.ndarray, np.ndar
     """
     heights: dict[int, dict[int, float]] = {}
     for record in records:
-        heights.setdefault(record["seed"], {})[record["labelled"]] = record[measure]
+        heights.setdefault(record["seed"], {})[record["labelled"]] = value_of(record, measure)
     labelled = sorted(set.intersection(*map(set, heights.values()))) if heights else []
     values = [[of_seed[count] for count in labelled] for of_seed in heights.values()]
     return np.array(labelled), np.array(values, dtype=float)
@@ -83,7 +122,7 @@ def mean_and_error(values: Sequence[float] | np.ndarray, digits: int = 4) -> str
 def summarise(records: Sequence[Record]) -> dict[str, Any]:
     """Mean and standard deviation over seeds, of the area under the curve and of each round."""
     summary: dict[str, Any] = {"seeds": sorted({record["seed"] for record in records})}
-    for measure in MEASURES:
+    for measure in (*MEASURES, *AT_HALF):
         labelled, values = curves(records, measure)
         areas = area_under_curve(labelled, values)
         spread = int(len(areas) > 1)

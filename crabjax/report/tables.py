@@ -7,7 +7,15 @@ import numpy as np
 
 from crabjax.report.comparison import labels_needed, labels_needed_range, paired_difference
 from crabjax.report.figures import TITLES, Runs
-from crabjax.report.records import MEASURES, Record, area_under_curve, curves, mean_and_error
+from crabjax.report.records import (
+    AT_HALF,
+    DECIDED,
+    MEASURES,
+    Record,
+    area_under_curve,
+    curves,
+    mean_and_error,
+)
 
 REFERENCES = ("random", "besra")
 NOTHING = "-"
@@ -61,12 +69,13 @@ def _area(runs: Runs, name: str, measure: str, asked: str | None) -> str:
 
 def areas(runs: Runs) -> Table:
     """How high the curves are on average, and what they cover."""
-    head = ["strategy", "preset", *(f"area, {TITLES[measure]}" for measure in MEASURES)]
+    shown = (*MEASURES, *AT_HALF)
+    head = ["strategy", "preset", *(f"area, {TITLES[measure]}" for measure in shown)]
     head += ["labelled", "seeds"]
     rows = []
     for name, records in runs.items():
         labelled = curves(records, MEASURES[0])[0]
-        cells = [mean_and_error(area_under_curve(*curves(records, m))) for m in MEASURES]
+        cells = [mean_and_error(area_under_curve(*curves(records, m))) for m in shown]
         covered = f"{labelled[0]} to {labelled[-1]}"
         preset = records[0].get("preset", NOTHING)
         rows.append(
@@ -79,11 +88,12 @@ def differences(runs: Runs, reference: str) -> Table:
     """Every other run minus the reference, and the labels it needs to do as well in the end."""
     others = {name: records for name, records in runs.items() if name != reference}
     head = ["strategy", *(TITLES[measure] for measure in MEASURES)]
-    head.append(f"labels to reach the final {TITLES[MEASURES[0]]} of {reference}")
+    head += [f"labels to reach the final {TITLES[measure]} of {reference}" for measure in DECIDED]
     rows = []
     for name, records in others.items():
         cells = [_difference(records, runs[reference], measure) for measure in MEASURES]
-        rows.append([name, *cells, _labels(records, runs[reference])])
+        needed = [_labels(records, runs[reference], measure) for measure in DECIDED]
+        rows.append([name, *cells, *needed])
     return Table(f"Difference of areas to {reference}, over common seeds and budgets", head, rows)
 
 
@@ -95,11 +105,11 @@ def _difference(records: Sequence[Record], reference: Sequence[Record], measure:
     return f"{found.mean:+.4f} [{found.low:+.4f}, {found.high:+.4f}], {chance}"
 
 
-def _labels(records: Sequence[Record], reference: Sequence[Record]) -> str:
+def _labels(records: Sequence[Record], reference: Sequence[Record], measure: str) -> str:
     shown = lambda labels: "never" if labels == float("inf") else f"{labels:.0f}"
-    between = labels_needed_range(records, reference)
+    between = labels_needed_range(records, reference, measure)
     interval = "" if between is None else f" [{shown(between[0])}, {shown(between[1])}]"
-    return shown(labels_needed(records, reference)) + interval
+    return shown(labels_needed(records, reference, measure)) + interval
 
 
 def budgets(runs: Runs, measure: str) -> Table:
@@ -136,9 +146,9 @@ def comparison_table(runs: Runs) -> str:
     lines = [head]
     for name, records in runs.items():
         cells = []
-        for measure in ("micro_f1", "macro_f1"):
+        for measure in DECIDED:
             labelled, values = curves(records, measure)
             cells.append(mean_and_error(area_under_curve(labelled, values)))
-        cells.append(mean_and_error(curves(records, "micro_f1")[1][:, -1]))
+        cells.append(mean_and_error(curves(records, MEASURES[0])[1][:, -1]))
         lines.append(f"{name:{width}}  " + "  ".join(f"{cell:>14}" for cell in cells))
     return "\n".join(lines)

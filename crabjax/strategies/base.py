@@ -8,6 +8,7 @@ A strategy is a function ``(key, pool, query_size, config) -> Selection``::
 """
 
 import difflib
+import warnings
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, NamedTuple
@@ -33,6 +34,10 @@ class PoolError(ValueError):
 
 class UnknownStrategyError(ValueError):
     """No strategy is registered under this name."""
+
+
+class StrategyWarning(UserWarning):
+    """A query that will be answered, but cannot be meant."""
 
 
 class Pool(NamedTuple):
@@ -170,6 +175,21 @@ class Strategy:
     name: str
     select: Select
     needs_features: Callable[[StrategyConfig], bool]
+    needs_disagreement: bool = False
+
+    def check_members(self, members: int) -> None:
+        """Warns where a strategy could only pick arbitrary documents.
+
+        Warns:
+          StrategyWarning: if it scores by what members disagree on, and there is one member.
+        """
+        if self.needs_disagreement and members == 1:
+            warnings.warn(
+                f"ensemble.members: {self.name} scores by what members disagree on; 1 member "
+                "never does, so its picks are arbitrary: use 2 or more",
+                StrategyWarning,
+                stacklevel=2,
+            )
 
     def __call__(
         self, key: jax.Array, pool: Pool, query_size: int, config: StrategyConfig
@@ -196,20 +216,24 @@ _registry: dict[str, Strategy] = {}
 
 
 def register(
-    name: str, *, needs_features: bool | Callable[[StrategyConfig], bool] = False
+    name: str,
+    *,
+    needs_features: bool | Callable[[StrategyConfig], bool] = False,
+    needs_disagreement: bool = False,
 ) -> Callable[[Select], Strategy]:
     """Makes the decorated function available to :func:`get_strategy` as ``name``.
 
     Args:
       name: what ``strategy.name`` calls it.
       needs_features: whether ``pool.features`` must be there; may depend on the settings.
+      needs_disagreement: whether one member alone gives every document the same score.
     """
     needs = needs_features if callable(needs_features) else lambda _: needs_features
 
     def decorate(select: Select) -> Strategy:
         if name in _registry:
             raise ValueError(f"strategy {name!r} is already registered")
-        _registry[name] = Strategy(name, select, needs)
+        _registry[name] = Strategy(name, select, needs, needs_disagreement)
         return _registry[name]
 
     return decorate

@@ -10,7 +10,7 @@ from crabjax.scoring.beta import BetaRule
 from crabjax.strategies.base import Pool, Selection, register
 
 
-@register("besra")
+@register("besra", needs_disagreement=True)
 def besra(key: jax.Array, pool: Pool, query_size: int, config: StrategyConfig) -> Selection:
     """Gains of equal label weight over all of U, spread out by k-means.
 
@@ -22,5 +22,6 @@ def besra(key: jax.Array, pool: Pool, query_size: int, config: StrategyConfig) -
     rule = BetaRule(config.alpha, config.beta)
     gains = pool_gains(pool.logits, pool.unlabelled, anchors, rule)
     start = host_generator(key, "cluster")
-    picks = select_diverse(gains, gains, query_size, config.keep_fraction, start)
-    return Selection(pool.unlabelled[picks], {}, gains[picks].mean(axis=1))
+    totals = gains.sum(axis=1)
+    picks = select_diverse(totals, gains, query_size, config.keep_fraction, start)
+    return Selection(pool.unlabelled[picks], {}, totals[picks] / anchors.count)

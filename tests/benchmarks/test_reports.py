@@ -84,7 +84,8 @@ def test_the_command_prints_ratios_and_exits_by_what_it_found(tmp_path, capsys):
 
 def test_a_written_report_is_read_back(tmp_path):
     path = tmp_path / "report.json"
-    common.write_json(path, {"scoring": common.Result({"labels": 20}, [row(1.0)])})
+    found = {"scoring": common.Result({"labels": 20}, [row(1.0)])}
+    common.write_json(path, found, common.device_description())
     found = compare.read_report(path)
     assert found["benchmarks"]["scoring"] == {"settings": {"labels": 20}, "rows": [row(1.0)]}
     assert found["device"]["count"] >= 1

@@ -1,4 +1,4 @@
-"""Ctrl-C: one line, exit status 130, within two seconds, also where Python cannot hear it."""
+"""Ctrl-C ends a command in one line, with status 130, within two seconds."""
 
 import signal
 import subprocess
@@ -7,28 +7,44 @@ import time
 
 import pytest
 
-# A step that Python does not leave for ten seconds, as a compiler would not: one call into C that
-# holds no lock. `re` gives none back either, so sleep is done by the C library itself.
-BUSY = "import ctypes; ctypes.CDLL(None).sleep(10)"
-POLITE = "import time; time.sleep(10)"
+BUSY = """
+import sys, time
+from crabjax.cli.common import run_command
+def work():
+    print("busy", flush=True)
+    {work}
+sys.exit(run_command(work, "nothing was lost"))
+"""
+WORK = {
+    "python": "time.sleep(60)",
+    # One long call into compiled code that lets other threads run, as compiling is.
+    "compiled code": "import hashlib; hashlib.pbkdf2_hmac('sha256', b'x', b'y', 400_000_000)",
+    "a library that gives its own error": """
+    try: time.sleep(60)
+    except KeyboardInterrupt: raise ImportError("numpy failed to import") from None""",
+}
 
 
-@pytest.mark.parametrize("work", [BUSY, POLITE])
-def test_it_is_answered_within_two_seconds(work):
-    code = (
-        "import sys\n"
-        "from crabjax.cli.common import run_command\n"
-        f"def work():\n    print('begun', flush=True)\n    {work}\n"
-        "sys.exit(run_command(work, 'nothing was lost'))"
-    )
+@pytest.mark.parametrize("work", WORK.values(), ids=list(WORK))
+def test_one_line_and_no_traceback_within_two_seconds(work):
     process = subprocess.Popen(
-        [sys.executable, "-c", code], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+        [sys.executable, "-c", BUSY.format(work=work)],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
     )
-    assert process.stdout.readline() == "begun\n"
-    time.sleep(0.3)
+    assert process.stdout.readline() == "busy\n"
+    time.sleep(0.2)
+    began = time.monotonic()
     process.send_signal(signal.SIGINT)
-    start = time.monotonic()
-    _, error = process.communicate(timeout=9)
-    assert time.monotonic() - start < 4  # two, and room for a busy machine
+    _, said = process.communicate(timeout=30)
+    assert time.monotonic() - began < 2.5  # the clock of a busy machine
     assert process.returncode == 130
-    assert error.strip() == "stopped; nothing was lost"
+    assert said == "\nstopped; nothing was lost\n"
+
+
+def test_a_command_that_is_not_interrupted_ends_as_ever():
+    ended = subprocess.run(
+        [sys.executable, "-c", BUSY.format(work="pass")], capture_output=True, text=True
+    )
+    assert (ended.returncode, ended.stderr) == (0, "")

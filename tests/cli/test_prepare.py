@@ -83,3 +83,25 @@ def test_options_out_of_range_are_named(synthetic, tmp_path, option, value, mess
     assert done.returncode == 2
     assert f"error: argument {option}: {message}" in done.stderr
     assert not (tmp_path / "out").exists()
+
+
+def test_no_file_is_written_over_unless_asked_to(synthetic, tmp_path):
+    (tmp_path / "train.jsonl").write_text("made by hand")
+    small = ("--documents", 900, "--test-documents", 300)
+    cut = ("--labels", 6, "--mean-ir", 5, "--test-mean-ir", 4, "--train-size", 200)
+    before = (synthetic / "train.jsonl").read_bytes()
+    for arguments in (
+        ("synthetic", "--output", tmp_path, *small),
+        ("resample", "--input", synthetic, "--output", synthetic, *cut, "--test-size", 80),
+        ("resample", "--input", synthetic, "--output", tmp_path, *cut, "--test-size", 80),
+        ("uklex", "--raw", tmp_path, "--output", tmp_path),
+    ):
+        done = run(*arguments)
+        assert done.returncode == 1
+        assert "--force" in done.stderr or "expected another folder than --input" in done.stderr
+        assert done.stderr.count("\n") == 1
+    assert (tmp_path / "train.jsonl").read_text() == "made by hand"
+    assert not (tmp_path / "test.jsonl").exists()
+    assert (synthetic / "train.jsonl").read_bytes() == before
+    assert run("synthetic", "--output", tmp_path, *small, "--force").returncode == 0
+    assert (tmp_path / "train.jsonl").read_bytes() == before

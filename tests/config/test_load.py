@@ -160,7 +160,7 @@ MISTAKES = {
     "ensemble: 0": r"ensemble: expected a section, found 0",
     "ensemble: 3": r"ensemble: expected a section, found 3",
     "- 1": r"own.yaml: expected sections, found \[1\]",
-    "loop: {rounds: 3": r"own.yaml: not valid YAML",
+    "loop: {rounds: 3": r"own\.yaml:1:17: not valid YAML",
     "variants: 3": r"variants: expected a mapping from name to overrides",
     "variants: {a: 3}": r"variants.a: expected a mapping, found 3",
     "{loop: {round: 3}, variants: {a: {}}}": r"own.yaml: loop.round: unknown key",
@@ -299,7 +299,7 @@ def test_a_stored_file_is_read_without_a_word_whatever_its_age(tmp_path):
     path = write(tmp_path, "ensemble: {members_at_once: 3}\nstrategy: {beta: 2}")
     config = load_stored(path)
     assert (config.devices.members_at_once, config.strategy.beta) == (3, 2.0)
-    with pytest.raises(ConfigError, match=r"own\.yaml: cannot be read"):
+    with pytest.raises(ConfigError, match=r"own\.yaml:1:2: not valid YAML"):
         load_stored(write(tmp_path, "{"))
     with pytest.raises(ConfigError, match="cannot be read"):
         load_stored(tmp_path / "nowhere.yaml")
@@ -308,3 +308,37 @@ def test_a_stored_file_is_read_without_a_word_whatever_its_age(tmp_path):
 def test_a_preset_is_what_it_decides():
     assert experiment_settings(from_dict({"preset": "paper"})) != experiment_settings(Config())
     assert "preset" not in experiment_settings(Config())
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("loop: {rounds: 2}\nloop: {rounds: 3}\n", r"x\.yaml:2:1: .*the key 'loop' is given twice"),
+        ("loop: {rounds: 2, rounds: 3}\n", r"x\.yaml:1:19: .*the key 'rounds' is given twice"),
+        ("loop: {rounds: 2\n", r"x\.yaml:2:1: not valid YAML: .*expected"),
+        ("{[1]: 2}\n", r"x\.yaml:1:2: .*expected a plain word as a key"),
+        ("a: !!python/object:os.system {}\n", r"x\.yaml:1:4: not valid YAML: could not determine"),
+        ("a: &a {b: *a}\n", r"x\.yaml:1:4: not valid YAML"),
+    ],
+)
+def test_yaml_that_cannot_be_meant_is_named_in_one_line(tmp_path, text, message):
+    (tmp_path / "x.yaml").write_text(text)
+    with pytest.raises(ConfigError, match=message) as caught:
+        load_config(tmp_path / "x.yaml")
+    assert "\n" not in str(caught.value)
+
+
+def test_anchors_and_merges_of_yaml_still_work(tmp_path):
+    (tmp_path / "x.yaml").write_text("loop: &a {rounds: 2}\nvariants: {b: {loop: {<<: *a}}}\n")
+    assert load_config(tmp_path / "x.yaml").loop.rounds == 2
+
+
+def test_a_strategy_given_twice_is_an_error():
+    with pytest.raises(ConfigError, match=r"expected each name once, found 'crab, crab'"):
+        load_variants("demo.yaml", ["strategy.name=crab, crab"])
+
+
+def test_a_stored_configuration_that_is_gone_is_named_and_nothing_else(tmp_path):
+    with pytest.raises(ConfigError, match=r"config\.yaml: cannot be read \(No such file") as caught:
+        load_stored(tmp_path / "config.yaml")
+    assert "did you mean" not in str(caught.value)

@@ -138,3 +138,10 @@ def test_a_folder_without_tokenizer_is_named(tmp_path):
     (tmp_path / "config.json").write_text("{}")
     with pytest.raises(DataError, match=r"no tokenizer\.json or vocab\.txt"):
         load_pretrained_tokenizer(tmp_path, "mine")
+
+
+def test_a_tokenizer_that_cannot_be_read_is_named(tmp_path):
+    (tmp_path / "tokenizer.json").write_text('{"version": "1.0", "model": {"type": "Word')
+    (tmp_path / "tokenizer_config.json").write_text('{"tokenizer_class": "BertTokenizerFast"}')
+    with pytest.raises(DataError, match="its tokenizer cannot be read"):
+        load_pretrained_tokenizer(tmp_path, "broken")

@@ -2,6 +2,7 @@
 
 import json
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -126,7 +127,7 @@ def test_unknown_test_labels_and_empty_documents_are_counted_with_and_without_ca
 
 def test_documents_in_both_files_are_counted(config, tmp_path):
     for name in ("train.jsonl", "test.jsonl"):
-        (tmp_path / name).write_text('{"id": "d7", "text": "a", "labels": ["x"]}\n')
+        (tmp_path / name).write_text(f'{{"id": "d7", "text": "{name}", "labels": ["x"]}}\n')
     with pytest.warns(DataWarning, match=r'test: 1 of 1 documents have the id .*"d7"'):
         load_data(config)
 
@@ -150,12 +151,12 @@ def test_built_in_corpus_is_the_default():
 @pytest.mark.parametrize(
     ("name", "advice"),
     [
-        ("mimic", r"prepare_data\.py mimic --raw FOLDER .*NOTEEVENTS.*physionet\.org"),
-        ("rcv1", r"prepare_data\.py rcv1 --raw FOLDER .*lyrl2004_tokens"),
-        ("uklex", r"prepare_data\.py uklex .*zenodo\.org/records/6355465"),
-        ("eurlex", r"prepare_data\.py eurlex .*multi_eurlex"),
-        ("rcv1_t10_20", r"prepare_data\.py resample --input data/rcv1 --labels 10 --mean-ir 20"),
-        ("mine", r"prepare_data\.py --help"),
+        ("mimic", r"crabjax prepare mimic --raw FOLDER .*NOTEEVENTS.*physionet\.org"),
+        ("rcv1", r"crabjax prepare rcv1 --raw FOLDER .*lyrl2004_tokens"),
+        ("uklex", r"crabjax prepare uklex .*zenodo\.org/records/6355465"),
+        ("eurlex", r"crabjax prepare eurlex .*multi_eurlex"),
+        ("rcv1_t10_20", r"crabjax prepare resample --input data/rcv1 --labels 10 --mean-ir 20"),
+        ("mine", r"crabjax prepare --help"),
     ],
 )
 def test_missing_file_says_how_to_make_it(tmp_path, name, advice):
@@ -169,3 +170,23 @@ def test_half_a_data_set_is_an_error(config):
         load_data(replace(config, test=None))
     with pytest.raises(DataError, match=r"data\.train: expected a file"):
         load_data(replace(config, train=None))
+
+
+def test_testing_on_the_training_file_is_an_error(config, tmp_path):
+    for same in (config.train, str(tmp_path / "." / "link.jsonl")):
+        (tmp_path / "link.jsonl").unlink(missing_ok=True)
+        (tmp_path / "link.jsonl").symlink_to(config.train)
+        with pytest.raises(DataError, match=r"data\.test: expected another file than data\.train"):
+            load_data(replace(config, test=same))
+
+
+def test_a_copy_of_the_training_file_is_said(config, tmp_path):
+    (tmp_path / "copy.jsonl").write_bytes(Path(config.train).read_bytes())
+    with pytest.warns(DataWarning, match="test: the texts of the training file"):
+        load_data(replace(config, test=str(tmp_path / "copy.jsonl")))
+
+
+def test_texts_that_are_nearly_all_equal_are_said(config, tmp_path):
+    write(tmp_path / "train.jsonl", *[("a", ["x"])] * 5, ("b", ["y"]))
+    with pytest.warns(DataWarning, match="train: 6 documents, but 2 different texts"):
+        load_data(config)

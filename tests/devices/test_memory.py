@@ -11,7 +11,7 @@ import pytest
 
 from crabjax.config import DevicesConfig, EnsembleConfig, ModelConfig
 from crabjax.devices import batches, memory
-from crabjax.ensemble import fit, fit_ensemble, member_keys, predict, predict_logits
+from crabjax.ensemble import fit, fit_ensemble, member_keys, plan, predict, predict_logits
 from crabjax.ensemble.train import Recipe, TrainingData, train
 from crabjax.models import build_model
 from crabjax.models.pretrained import Architecture
@@ -82,11 +82,11 @@ CONFIG = EnsembleConfig(batch_size=10, epochs=2)
 
 def test_little_memory_trains_fewer_members_at_once(arguments, monkeypatch, caplog):
     expected, _ = fit_ensemble(MODEL, CONFIG, *arguments)
-    fit._plan.cache_clear()
+    plan.plan_here.cache_clear()
     monkeypatch.setattr(fit, "usable_cores", lambda: 4)
     monkeypatch.setattr(memory, "device_bytes", lambda: 1e3)
     found, _ = fit_ensemble(MODEL, CONFIG, *arguments)
-    fit._plan.cache_clear()
+    plan.plan_here.cache_clear()
     assert "members trained at once: 1 instead of 4" in caplog.text
     jax.tree.map(lambda a, b: np.testing.assert_allclose(a, b, atol=1e-6), found, expected)
 

@@ -19,15 +19,15 @@ from crabjax.ensemble import (
     predict_features,
     predict_logits,
     predict_proba,
+    word_rows,
 )
 from crabjax.ensemble.optimizer import learning_rate
-from crabjax.ensemble.word_rows import TILE
 from crabjax.models import Model, build_model
 from crabjax.models.pretrained import Architecture
 from crabjax.models.transformer import transformer_classifier
 
 MEMBERS, DOCUMENTS, TOKENS, LABELS = 3, 90, 6, 2
-VOCABULARY = 2 * TILE + 40  # most words occur in no training document
+VOCABULARY = 1064  # most words occur in no training document
 CNN = ModelConfig(name="text_cnn", embedding=4, kernels=3, widths=(1, 2), dropout=0.2)
 CONFIG = EnsembleConfig(batch_size=16, epochs=20, patience=6, learning_rate=0.1, weight_decay=0.1)
 DEVICES = DevicesConfig(predict_batch=8)  # several chunks of validation documents
@@ -61,6 +61,14 @@ def make_setting(model_config=CNN) -> Setting:
     validation_rows = np.stack([60 + generator.permutation(30)[:20] for _ in range(MEMBERS)])
     counts = np.array([40, 40, 20])
     return Setting(model, keys, tokens, labels, train_rows, counts, validation_rows)
+
+
+@pytest.fixture(scope="module", autouse=True)
+def small_word_tables():
+    """Tables in training have 256 rows, not all."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(word_rows, "SMALLEST", 16)
+        yield
 
 
 @pytest.fixture(scope="module")

@@ -1,7 +1,6 @@
-"""Updates of the word table tile by tile against optax on the whole table."""
+"""Steps on the rows of training words against optax on the whole table."""
 
 from functools import partial
-from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -11,39 +10,57 @@ import pytest
 
 from crabjax.config import EnsembleConfig
 from crabjax.ensemble import word_rows
-from crabjax.ensemble.optimizer import all_params, learn, shrink_idle_words, start_training
-from crabjax.ensemble.word_rows import new_numbers, order_words, renumbered
-from crabjax.models import Model
+from crabjax.ensemble.optimizer import learn, start_training
+from crabjax.ensemble.word_rows import put_rows, renumber, take_rows, training_words
 
 MEMBERS, VOCABULARY, WIDTH = 2, 21, 3
-TOKENS = np.array([[3, 9, 20], [9, 12, 0], [15, 7, 0], [1, 2, 4], [16, 17, 18]])
-ROWS, COUNTS = np.array([[0, 1, 2], [3, 4, 0]]), np.array([2, 3])  # the second fills three tiles
+TOKENS = np.array([[3, 9, 20], [9, 12, 0], [15, 7, 0], [1, 2, 4], [16, 17, 18]], np.int32)
+ROWS, COUNTS = np.array([[0, 1, 2], [3, 4, 0]]), np.array([2, 3])
 
 
 @pytest.fixture(autouse=True)
-def small_tiles(monkeypatch):
-    monkeypatch.setattr(word_rows, "TILE", 4)
+def small_tables(monkeypatch):
+    monkeypatch.setattr(word_rows, "SMALLEST", 4)
 
 
-def test_words_of_live_documents_come_first():
-    live = np.array([True, True, False])
-    numbers, tiles = jax.jit(new_numbers, static_argnums=2)(TOKENS[:3], live, VOCABULARY)
-    numbers = np.asarray(numbers)
-    assert sorted(numbers) == list(range(VOCABULARY))
-    np.testing.assert_array_equal(numbers[np.array([0, 3, 9, 12, 20])], range(5))
-    assert tiles == 2
+def test_words_of_live_documents_and_what_fills_them_up():
+    words = training_words(TOKENS, ROWS, COUNTS, VOCABULARY)
+    assert words.dtype == np.int32
+    np.testing.assert_array_equal(words[0], [0, 3, 9, 12, 20, *range(21, 32)])
+    np.testing.assert_array_equal(words[1], [0, 1, 2, 3, 4, 9, 16, 17, 18, 20, *range(21, 27)])
 
 
-def test_renumbering_keeps_every_row():
-    table = np.arange(VOCABULARY * 2.0, dtype=np.float32).reshape(VOCABULARY, 2)
-    numbers = np.random.default_rng(0).permutation(VOCABULARY)
-    moved = np.asarray(jax.jit(renumbered)(table, numbers))
-    assert moved.shape == (24, 2)  # whole tiles
-    np.testing.assert_array_equal(moved[numbers], table)
+def test_sizes_are_few():
+    documents = np.arange(5000, dtype=np.int32).reshape(-1, 1)
+    of = lambda count, vocabulary=10**4: training_words(
+        documents, np.arange(5000)[None], np.array([count]), vocabulary
+    ).shape[1]
+    assert [of(count) for count in (1, 4, 5, 8, 9, 4097)] == [4, 4, 8, 8, 16, 8192]
+    assert of(5000, 5000) == 5000  # never more than the vocabulary
+
+
+def test_members_with_the_same_documents_have_the_same_words():
+    rows, counts = ROWS[[0, 0, 1]], COUNTS[[0, 0, 1]]
+    words = training_words(TOKENS, rows, counts, VOCABULARY)
+    expected = training_words(TOKENS, ROWS, COUNTS, VOCABULARY)
+    np.testing.assert_array_equal(words, expected[[0, 0, 1]])
+    longer = training_words(TOKENS, rows, np.array([1, 2, 3]), VOCABULARY)
+    assert np.sum(longer[0] < VOCABULARY) < np.sum(longer[1] < VOCABULARY)
+
+
+def test_renumbered_documents_read_the_same_rows():
+    words = training_words(TOKENS, ROWS, COUNTS, VOCABULARY)
+    table = np.random.default_rng(0).normal(size=(VOCABULARY, 2)).astype(np.float32)
+    for own, rows, count in zip(words, ROWS, COUNTS):
+        tokens = TOKENS[rows[:count]]
+        numbers = jax.jit(renumber, static_argnums=2)(tokens, own, VOCABULARY)
+        np.testing.assert_array_equal(np.asarray(numbers) == 0, tokens == 0)
+        rows = np.asarray(jax.jit(take_rows)(table, own))
+        np.testing.assert_array_equal(rows[numbers], table[tokens])
 
 
 @pytest.mark.parametrize("schedule", ["constant", "warmup_linear"])
-def test_several_tiles_equal_optax_on_the_whole_table(schedule):
+def test_steps_equal_optax_on_the_whole_table(schedule):
     config = EnsembleConfig(
         epochs=2, batch_size=1, learning_rate=0.1, weight_decay=0.5, schedule=schedule
     )
@@ -52,8 +69,7 @@ def test_several_tiles_equal_optax_on_the_whole_table(schedule):
     params = {"table": draw(MEMBERS, VOCABULARY, WIDTH), "other": draw(MEMBERS, 4)}
     changes = [{"table": touched(generator), "other": draw(MEMBERS, 4)} for _ in range(4)]
     going = [[True, True], [True, False]] * 2
-    found, tiles = jax.jit(partial(tiled_steps, config, going))(params, changes)
-    assert tiles == 3
+    found = jax.jit(partial(steps_on_rows, config, going))(params, changes)
     for member in range(MEMBERS):
         own = [of_member(change, member) for change, on in zip(changes, going) if on[member]]
         expected = plain_steps(config, COUNTS[member], of_member(params, member), own)
@@ -61,21 +77,15 @@ def test_several_tiles_equal_optax_on_the_whole_table(schedule):
             np.testing.assert_allclose(found[name][member], value, rtol=1e-5, atol=1e-6)
 
 
-def tiled_steps(config: EnsembleConfig, going, params, gradients):
-    """Steps of an epoch of two, and another, as training makes them."""
-    unused: Any = None
-    model = Model(unused, unused, unused, "table")
-    counts = jnp.asarray(COUNTS)
-    words = order_words(jnp.asarray(TOKENS), jnp.asarray(ROWS), counts, VOCABULARY)
-    learner = start_training(model, config, params, words)
-    for step, (one, on) in enumerate(zip(gradients, going)):
-        one = {**one, "table": jax.vmap(renumbered)(one["table"], words.numbers)}
-        learner = learn(model, config, learner, one, counts, jnp.asarray(on), words)
-        if step % 2:
-            learner = shrink_idle_words(learner, words)
-    found = all_params(model, learner)
-    table = jax.vmap(lambda rows, numbers: rows[numbers])(found["table"], words.numbers)
-    return {**found, "table": table}, words.tiles
+def steps_on_rows(config: EnsembleConfig, going, params, gradients):
+    """Steps as training makes them, and the whole table after them."""
+    words = training_words(TOKENS, ROWS, COUNTS, VOCABULARY)
+    compact = lambda tree: {**tree, "table": jax.vmap(take_rows)(tree["table"], words)}
+    trained = start_training(config, compact(params))
+    for one, on in zip(gradients, going):
+        trained = learn(config, trained, compact(one), jnp.asarray(COUNTS), jnp.asarray(on))
+    rows, idle = trained.params["table"], trained.idle
+    return {**trained.params, "table": jax.vmap(put_rows)(params["table"], words, rows, idle)}
 
 
 def of_member(tree, member: int):

@@ -4,7 +4,8 @@ import numpy as np
 import pytest
 
 from crabjax.config import from_dict
-from crabjax.experiments.problem import ProblemError, prepare
+from crabjax.config.build import merge
+from crabjax.experiments.problem import ProblemError, ProblemWarning, prepare
 from crabjax.files import DataError
 
 TREE = {
@@ -14,8 +15,9 @@ TREE = {
 }
 
 
-def problem(**data):
-    return prepare(from_dict(TREE | {"data": TREE["data"] | data}))
+def problem(keep="best", **data):
+    tree = TREE | {"data": TREE["data"] | data, "ensemble": {"keep": keep}}
+    return prepare(from_dict(tree))
 
 
 def test_validation_documents_are_drawn_by_seed_and_leave_the_pool():
@@ -32,6 +34,12 @@ def test_the_last_documents_validate_and_stay_in_the_pool_as_in_the_released_cod
     assert found.poolable.all()
 
 
+def test_no_document_is_held_out_where_the_last_epoch_is_kept():
+    found = problem(keep="last", validation_size=12)
+    assert found.validation_rows.shape == (2, 0)
+    assert found.poolable.all()
+
+
 def test_too_many_validation_documents_are_named():
     with pytest.raises(ProblemError, match="fewer than the 400 training documents, found 400"):
         problem(validation_size=400)
@@ -42,3 +50,11 @@ def test_missing_data_are_said_before_an_encoder_is_looked_for(tmp_path):
     model = {"name": "distilbert", "pretrained": str(tmp_path / "no encoder either")}
     with pytest.raises(DataError, match=r"data\.train: no such file"):
         prepare(from_dict({"data": missing, "model": model}))
+
+
+def test_a_query_larger_than_the_pool_is_said():
+    with pytest.warns(ProblemWarning, match="5000 asked for, found .* unlabelled documents"):
+        found = prepare(
+            from_dict(merge(TREE, {"loop": {"query_size": 5000}, "data": {"validation_size": 12}}))
+        )
+    assert found.rounds == 1

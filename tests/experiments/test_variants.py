@@ -1,14 +1,18 @@
 """Several runs as one experiment, and the folder each writes to."""
 
 import json
+import logging
 
 import pytest
 
 from crabjax.config import ConfigError, from_dict, schema, to_dict
 from crabjax.config.build import merge
+from crabjax.experiments.loop import run
 from crabjax.experiments.run_folder import RunFolder, RunFolderError
 from crabjax.experiments.variants import run_experiment
 from crabjax.report.records import read_records
+from crabjax.strategies import get_strategy
+from crabjax.strategies.base import StrategyWarning
 
 TREE = {
     "data": {
@@ -101,7 +105,9 @@ def test_fresh_begins_again_and_nothing_else_does(tmp_path):
     ):
         pass
     assert (tmp_path / "records.jsonl").read_text() == "old"
-    with RunFolder(tmp_path, other, fresh=True):
+    with RunFolder(tmp_path, other, fresh=True) as folder:
+        assert (tmp_path / "records.jsonl").exists()  # until the data are known to be good
+        folder.check_data("abc")
         assert not (tmp_path / "records.jsonl").exists()
 
 
@@ -116,8 +122,7 @@ def test_other_data_under_the_same_config_is_an_error(tmp_path):
 
 
 def test_settings_that_change_no_record_may_differ(tmp_path):
-    with RunFolder(tmp_path, config()):
-        pass
+    begin(tmp_path)
     layout = {"cache": True, "members_at_once": 1, "predict_batch": 7}
     tree = merge(to_dict(config()), {"devices": layout, "output": {"keep_checkpoints": 4}})
     with RunFolder(tmp_path, from_dict(tree)):
@@ -145,9 +150,49 @@ def test_two_runs_never_share_a_folder(tmp_path):
 
 
 def test_the_log_keeps_what_went_wrong(tmp_path):
+    def fail():
+        with RunFolder(tmp_path, config()) as folder:
+            logging.getLogger("crabjax.any").info("before the data were loaded")
+            folder.check_data("abc")
+            _ = 1 / 0
+
+    with pytest.raises(ZeroDivisionError):
+        fail()
+    assert "before the data were loaded" in (tmp_path / "log.txt").read_text()
+    assert "ZeroDivisionError" in (tmp_path / "log.txt").read_text()
+
+
+def test_a_run_that_failed_before_it_began_leaves_nothing_behind(tmp_path):
+    with pytest.raises(ZeroDivisionError), RunFolder(tmp_path / "new", config()):
+        _ = 1 / 0
+    assert not any(tmp_path.iterdir())
+    (tmp_path / "notes.txt").write_text("mine")
     with pytest.raises(ZeroDivisionError), RunFolder(tmp_path, config()):
         _ = 1 / 0
-    assert "ZeroDivisionError" in (tmp_path / "log.txt").read_text()
+    assert {one.name for one in tmp_path.iterdir()} <= {"notes.txt", ".lock"}
+    begin(tmp_path, config(name="entropy"))  # with the setting corrected
+
+
+def test_bad_data_do_not_claim_the_folder(tmp_path):
+    wrong = from_dict(merge(TREE, {"data": {"validation_size": 5000}}))
+    with pytest.raises(ValueError, match="validation_size"):
+        run(wrong, tmp_path / "out")
+    assert not (tmp_path / "out").exists()
+
+
+@pytest.mark.parametrize(
+    "content", ["", "{", "[]", "{}", '{"config": 3, "versions": {}}', '{"config": {}}', "\xff"]
+)
+def test_a_run_json_that_is_not_ours_is_named(tmp_path, content):
+    (tmp_path / "run.json").write_text(content, encoding="latin-1")
+    with pytest.raises(RunFolderError, match=r"run\.json: damaged, or of another program"):
+        RunFolder(tmp_path, config()).__enter__()
+
+
+def begin(folder, settings=None):
+    """Claims a folder, as a run does once its data are loaded."""
+    with RunFolder(folder, settings or config()) as opened:
+        opened.check_data("abc")
 
 
 def rewrite_stored(folder, change):
@@ -158,8 +203,7 @@ def rewrite_stored(folder, change):
 
 
 def test_a_run_begun_before_a_setting_existed_or_moved_goes_on(tmp_path):
-    with RunFolder(tmp_path, config()):
-        pass
+    begin(tmp_path)
 
     def older(stored):
         del stored["strategy"]["min_support"]  # as if it did not exist then
@@ -172,8 +216,7 @@ def test_a_run_begun_before_a_setting_existed_or_moved_goes_on(tmp_path):
 
 
 def test_what_was_done_before_a_setting_existed_may_not_be_its_default(tmp_path, monkeypatch):
-    with RunFolder(tmp_path, config()):
-        pass
+    begin(tmp_path)
     rewrite_stored(tmp_path, lambda stored: stored["strategy"].pop("min_support"))
     monkeypatch.setitem(schema.BEFORE_IT_EXISTED, "strategy.min_support", 3)
     with pytest.raises(ConfigError, match="min_support: 3 there, 1 asked for"):
@@ -181,8 +224,28 @@ def test_what_was_done_before_a_setting_existed_may_not_be_its_default(tmp_path,
 
 
 def test_a_run_with_a_setting_nobody_knows_any_more_is_refused(tmp_path):
-    with RunFolder(tmp_path, config()):
-        pass
+    begin(tmp_path)
     rewrite_stored(tmp_path, lambda stored: stored["strategy"].update(gone=1))
     with pytest.raises(ConfigError, match=r"run\.json: strategy\.gone: unknown key"):
         RunFolder(tmp_path, config()).__enter__()
+
+
+@pytest.mark.parametrize("name", ["crab", "besra", "bald", "epig"])
+def test_one_member_cannot_disagree(name, tmp_path):
+    tree = merge(to_dict(config(name=name)), {"ensemble": {"members": 1}})
+    wrong = {"a.yaml": {name: from_dict(tree), "gone": config(name="no such")}}
+    with (
+        pytest.warns(StrategyWarning, match=f"{name} scores by what members disagree on; 1"),
+        pytest.raises(ValueError, match="no such"),
+    ):
+        run_experiment(wrong, tmp_path / "out")
+    get_strategy("entropy").check_members(1)
+    get_strategy(name).check_members(2)
+
+
+@pytest.mark.parametrize("key", ["process", "processes"])
+def test_half_of_a_device_setting_is_an_error(key, tmp_path, monkeypatch):
+    tree = merge(to_dict(config()), {"devices": {key: 1}})
+    with pytest.raises(ConfigError, match=rf"devices\.{key}: expected devices\.coordinator"):
+        run_experiment({"a.yaml": {"random": from_dict(tree)}}, tmp_path / "out")
+    assert not (tmp_path / "out").exists()

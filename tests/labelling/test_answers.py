@@ -64,3 +64,8 @@ def test_a_later_answer_replaces_the_earlier_and_comes_last():
     assert known.rows(["z", "x"]) == [2, 0]
     assert known.rows(["new"]) is None
     assert LabelledTexts.from_dict(known.to_dict()).to_dict() == known.to_dict()
+
+
+def test_names_are_compared_in_one_unicode_form():
+    assert check_label_names(["cafe\u0301"]) == ("caf\u00e9",)
+    assert parse_answers([["cafe\u0301"]], ["caf\u00e9"], 1) == [["caf\u00e9"]]

@@ -23,6 +23,7 @@ WARM = Suggestion(
     np.array([2, 1]),
     np.array([0.25, 0.125], np.float32),
     np.array([[0.9, 0.8], [0.2, 0.4]], np.float32),
+    np.array([[True, True], [False, False]]),
     ["hard", "label_wise"],
 )
 COLD = WARM._replace(

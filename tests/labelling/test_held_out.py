@@ -11,6 +11,10 @@ from crabjax.labelling.held_out import held_out_size, member_rows, split_rows
 from crabjax.labelling.learning_curve import curve_sizes, score_curve
 
 
+def best_rows(rows, members):
+    return member_rows(rows, members, np.random.default_rng(0), "best")
+
+
 def test_what_is_held_out_grows_from_nothing_to_an_eighth():
     assert [held_out_size(n) for n in (10, 600, 601, 602, 700)] == [0, 0, 0, 1, 50]
     assert [held_out_size(n) for n in (800, 2000, 8192, 50_000)] == [100, 250, 1024, 1024]
@@ -18,7 +22,7 @@ def test_what_is_held_out_grows_from_nothing_to_an_eighth():
 
 def test_a_label_more_changes_what_models_see_by_little():
     def seen(count):
-        split = member_rows(np.arange(count), 1, np.random.default_rng(0))
+        split = best_rows(np.arange(count), 1)
         trained = set(split.train_rows[0, : split.train_counts[0]].tolist())
         own = [row in trained for row in split.validation_rows[0].tolist()]
         return int(split.train_counts[0]), np.mean(own)
@@ -32,7 +36,7 @@ def test_a_label_more_changes_what_models_see_by_little():
 
 def test_members_hold_out_parts_that_do_not_overlap():
     rows = np.arange(100, 2148)
-    split = member_rows(rows, 5, np.random.default_rng(0))
+    split = best_rows(rows, 5)
     held = [np.unique(own) for own in split.validation_rows]
     assert split.validation_rows.shape == (5, 1024)
     assert [len(own) for own in held] == [256] * 5
@@ -42,22 +46,29 @@ def test_members_hold_out_parts_that_do_not_overlap():
         assert sorted([*trained, *held[member]]) == rows.tolist()
 
 
+def test_the_last_epoch_needs_no_document_to_compare_it_on():
+    rows = np.arange(1000, 2000)
+    split = member_rows(rows, 2, np.random.default_rng(0), "last")
+    assert split.validation_rows.shape == (2, 0)
+    assert split.train_counts.tolist() == [1000, 1000]
+    assert sorted(split.train_rows[1, :1000]) == rows.tolist()
+
+
 def test_few_documents_are_all_trained_on():
-    split = member_rows(np.arange(7), 2, np.random.default_rng(0))
+    split = best_rows(np.arange(7), 2)
     assert split.train_counts.tolist() == [7, 7]
     assert set(split.validation_rows[0]) == set(range(7))
 
 
 def test_shapes_change_only_when_the_labels_double():
     shapes = {
-        tuple(part.shape for part in member_rows(np.arange(n), 5, np.random.default_rng(0)))
-        for n in (*range(65, 129, 9), 128)
+        tuple(part.shape for part in best_rows(np.arange(n), 5)) for n in (*range(65, 129, 9), 128)
     }
     assert len(shapes) == 1
 
 
 def test_parts_of_several_sizes_each_follow_their_own_rule():
-    split = split_rows([np.arange(500), np.arange(700), np.arange(2048)], 2048)
+    split = split_rows([np.arange(500), np.arange(700), np.arange(2048)], 2048, "best")
     assert split.train_counts.tolist() == [500, 650, 1792]
     assert len(np.unique(split.validation_rows[0])) == 500
     _, repeats = np.unique(split.validation_rows[2], return_counts=True)

@@ -1,5 +1,8 @@
 """Files that go out and come back never cost a person their answers."""
 
+import shutil
+from pathlib import Path
+
 import numpy as np
 import pytest
 from sklearn.preprocessing import MultiLabelBinarizer
@@ -14,10 +17,14 @@ from crabjax.labelling.exchange import (
     write_predictions,
     write_suggestion,
 )
+from crabjax.labelling.learner import Learner
+from crabjax.labelling.learning_curve import LearningCurve
+from crabjax.labelling.project import ProjectWarning
 from crabjax.labelling.status import status_text
 from crabjax.labelling.suggestion import Suggestion
 from crabjax.models.pretrained import PretrainedError
 from crabjax.models.pretrained_files import PretrainedNotFoundError
+from crabjax.strategies.base import StrategyWarning
 
 
 def said(project):
@@ -70,7 +77,7 @@ def test_an_output_that_cannot_be_written_is_known_before_the_work(project, tmp_
 def test_predictions_are_not_taken_for_answers(project, tmp_path, suffix):
     path = tmp_path / f"predictions{suffix}"
     probabilities = np.array([[0.9, 0.1], [0.2, 0.8]])
-    labels, sources = project.decide(probabilities)
+    labels, sources = project.decide(probabilities > 0.5)
     write_predictions(path, project.ids, labels, sources, probabilities, project.label_names)
     with pytest.raises(PredictionsError, match="`predict` wrote these labels"):
         read_answers(path)
@@ -107,7 +114,8 @@ def test_separators_alone_are_no_answer(tmp_path):
 @pytest.mark.parametrize("text", ["a\rb", "a\nb", 'a "b"', "a,b", "a\r\nb"])
 def test_any_text_survives_the_way_out_and_back(tmp_path, text):
     nothing = np.full((1, 2), np.nan)
-    suggestion = Suggestion(np.array([0]), np.array([np.nan]), nothing, ["random"])
+    no_labels = np.zeros((1, 2), bool)
+    suggestion = Suggestion(np.array([0]), np.array([np.nan]), nothing, no_labels, ["random"])
     write_suggestion(tmp_path / "out.csv", suggestion, ["d0"], [text], ["a", "b"])
     assert read_answers(tmp_path / "out.csv")[0].id == "d0"
 
@@ -129,7 +137,7 @@ def twins(tmp_path):
 def test_an_answer_counts_for_all_documents_with_its_text(twins):
     twins.add([Answer("in.csv:2", "d1", ["a"])])
     assert twins.add([Answer("in.csv:2", "d3", ["a"])]).known == 1
-    labels, sources = twins.decide(np.zeros((4, 2)))
+    labels, sources = twins.decide(np.zeros((4, 2), bool))
     assert labels == [["a"], ["a"], [], ["a"]]
     assert sources == ["person", "person", "model", "person"]
     assert twins.learner().labelled == 1
@@ -178,3 +186,94 @@ def test_an_encoder_of_a_kind_not_known_is_an_error_at_once(tmp_path):
     config = from_overrides(["model.name=frozen", f"model.pretrained={tmp_path / 'encoder'}"])
     with pytest.raises(PretrainedError, match="model_type: expected"):
         Project.create(tmp_path / "p", tmp_path / "pool.csv", ["a"], config)
+
+
+@pytest.mark.parametrize(
+    ("names", "message"),
+    [
+        (["sport", "Sport"], "labels 'sport' and 'Sport' differ in capitals only"),
+        (["news\nworld"], "expected a name without line breaks"),
+        (["tab\tbed"], "expected a name without line breaks"),
+        (["caf\u00e9", "cafe\u0301"], "expected distinct labels"),
+    ],
+)
+def test_names_that_people_could_not_tell_apart_are_refused(tmp_path, names, message):
+    (tmp_path / "pool.csv").write_text("text\nx\n")
+    with pytest.raises(ValueError, match=message):
+        Project.create(tmp_path / "p", tmp_path / "pool.csv", names, from_overrides([]))
+    assert not (tmp_path / "p").exists()
+
+
+@pytest.mark.parametrize(
+    ("name", "content"),
+    [
+        ("in.csv", "id,labels\nd0,cafe\u0301\n"),
+        ("in.jsonl", '{"id": "d0", "labels": ["cafe\u0301"]}\n'),
+        (
+            "in.json",
+            '[{"data": {"document_id": "d0"}, "annotations": [{"result": [{"type": "choices", '
+            '"value": {"choices": ["cafe\u0301"]}}]}]}]',
+        ),
+    ],
+)
+def test_both_unicode_forms_of_a_label_are_one(tmp_path, name, content):
+    (tmp_path / "pool.csv").write_text("id,text\nd0,words\n")
+    project = Project.create(
+        tmp_path / "p", tmp_path / "pool.csv", ["caf\u00e9"], from_overrides([])
+    )
+    (tmp_path / name).write_text(content, encoding="utf-8")
+    project.add(read_answers(tmp_path / name))
+    assert said(project) == {"words": ["caf\u00e9"]}
+    labels = project.folder / "labels.jsonl"
+    labels.write_text('{"id": "d0", "labels": ["cafe\u0301"]}\n', encoding="utf-8")
+    assert said(project) == {"words": ["caf\u00e9"]}
+
+
+@pytest.mark.parametrize(
+    ("name", "size", "message"),
+    [
+        ("model.safetensors", -10, r"model\.safetensors: expected \d+ bytes, found \d+: not all"),
+        ("model.safetensors", 200, r"model\.safetensors: no safetensors file, or cut short"),
+        ("model.safetensors", 3, r"model\.safetensors: no safetensors file, or cut short"),
+        ("model.safetensors", 0, r"model\.safetensors: no safetensors file, or cut short"),
+        ("config.json", 20, r"config\.json: malformed JSON"),
+    ],
+)
+def test_encoder_files_cut_short_are_noticed_at_init(tmp_path, name, size, message):
+    encoder = tmp_path / "encoder"
+    shutil.copytree(Path(__file__).parents[1] / "fixtures" / "tiny_bert", encoder)
+    content = (encoder / name).read_bytes()
+    (encoder / name).write_bytes(content[:size])
+    (tmp_path / "pool.csv").write_text("text\nx\n")
+    config = from_overrides(["model.name=frozen", f"model.pretrained={encoder}"])
+    with pytest.raises(DataError, match=message):
+        Project.create(tmp_path / "p", tmp_path / "pool.csv", ["a"], config)
+    assert not (tmp_path / "p").exists()
+
+
+def test_texts_that_are_nearly_all_equal_are_said(tmp_path):
+    (tmp_path / "pool.csv").write_text("text\n" + "same\n" * 9 + "other\n")
+    with pytest.warns(ProjectWarning, match="10 documents, but 2 different texts"):
+        Project.create(tmp_path / "p", tmp_path / "pool.csv", ["a"], from_overrides([]))
+
+
+def test_one_member_is_said_at_init(tmp_path):
+    (tmp_path / "pool.csv").write_text("text\nx\n")
+    config = from_overrides(["ensemble.members=1"])
+    with pytest.warns(StrategyWarning, match="1 member never does"):
+        Project.create(tmp_path / "p", tmp_path / "pool.csv", ["a"], config)
+
+
+def test_a_project_that_may_only_be_read_still_shows_its_state(project, monkeypatch):
+    curve = LearningCurve([5, 10], [0.5, 0.6], [0.4, 0.5], [0.1, 0.1], [0.7, 0.3], 0.1, 0.02)
+    monkeypatch.setattr(Learner, "learning_curve", lambda self: curve)
+
+    def refuse(*_, **__):
+        raise PermissionError(13, "Permission denied")
+
+    monkeypatch.setattr("tempfile.mkstemp", refuse)  # what a folder of somebody else's does
+    monkeypatch.setattr("matplotlib.figure.Figure.savefig", refuse)
+    text = status_text(project)
+    assert "2 without an answer" in text
+    assert "0.600" in text
+    assert text.endswith("progress.png: Permission denied")

@@ -159,8 +159,8 @@ def test_a_bert_classifier_survives_saving(tmp_path):
     found = load(tmp_path)
     np.testing.assert_array_equal(found["head"]["output"]["kernel"], np.ones((32, LABELS)))
     np.testing.assert_array_equal(
-        found["encoder"]["layers"]["1"]["expand"]["kernel"],
-        params["encoder"]["layers"]["1"]["expand"]["kernel"],
+        found["encoder"]["layers"]["expand"]["kernel"],
+        params["encoder"]["layers"]["expand"]["kernel"],
     )
 
 

@@ -88,7 +88,7 @@ def test_without_random_the_first_run_is_the_measure():
 
 def test_the_picture_shows_the_mean_its_spread_and_what_it_is(tmp_path):
     runs = {f"run {number}": run("crab", 0.1 * number) for number in range(12)}
-    figure = draw_curves(runs, tmp_path / "a.png", ("micro_f1", "mean_ir_selected"))
+    figure = draw_curves(runs, tmp_path / "a.png", ("decided_micro_f1", "mean_ir_selected"))
     first, second = figure.axes
     assert (first.get_xlabel(), first.get_ylabel()) == ("labelled documents", "test micro-F1")
     assert second.get_ylabel() == "MeanIR of the selected documents"
@@ -111,7 +111,7 @@ def test_several_data_sets_are_compared_first(tmp_path):
     assert "<td>crab</td><td>0.3100 (+0.1000*)</td><td>0.2100 (+0.0000)</td>" in table
     assert "<td>random</td><td>0.2100</td><td>0.2100</td>" in table
     assert "All data sets" in text
-    assert (tmp_path / "all_macro_f1.png").is_file()
+    assert (tmp_path / "all_decided_macro_f1.png").is_file()
 
 
 def rows_of_areas(page):

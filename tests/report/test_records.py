@@ -18,7 +18,9 @@ from crabjax.report.records import (
 def record(seed, number, f1):
     values = {"micro_f1": f1, "macro_f1": f1 / 2, "mean_average_precision": f1}
     kind = {"strategy": "crab", "model": "text_cnn", "data": "corpus"}
-    done = {"selected": [1], "seconds": {"query": 0.1}}
+    done = {"selected": [1], "seconds": {"query": 0.1}, "failed_epochs": [-1]}
+    done |= {"members": {"micro_f1": [f1]}, "mean_ir_selected": 1.0}
+    done |= {"hard_left": 3, "negative_left": 0}
     return {"seed": seed, "round": number, "labelled": 10 * (number + 1), **kind, **done, **values}
 
 
@@ -46,6 +48,33 @@ def test_a_damaged_line_is_named(tmp_path, tail, message):
     path.write_text("".join(json.dumps(one) + "\n" for one in RECORDS) + tail)
     with pytest.raises(RecordsError, match=message):
         read_records(path)
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"micro_f1": float("nan")}, '"micro_f1" is nan: not a result'),
+        ({"mean_average_precision": float("inf")}, '"mean_average_precision" is inf'),
+        ({"seed": "4"}, "\"seed\" of a record cannot be '4'"),
+        ({"labelled": None}, '"labelled" of a record cannot be'),
+        ({"round": True}, '"round" of a record cannot be'),
+        ({"selected": 3}, '"selected" of a record cannot be'),
+        ({"members": {}}, "without a number a member"),
+        ({"failed_epochs": ["a"]}, "without a number a member"),
+        ({"seconds": {}}, 'without "query"'),
+    ],
+)
+def test_what_is_json_but_no_record_of_ours_is_named(tmp_path, change, message):
+    path = tmp_path / "records.jsonl"
+    write_records(path, [RECORDS[0], RECORDS[1] | change])
+    with pytest.raises(RecordsError, match=f"records.jsonl:2: .*{message}"):
+        read_records(path)
+
+
+def test_bytes_that_are_no_text_are_named(tmp_path):
+    (tmp_path / "records.jsonl").write_bytes(b'{"seed": "\xff"}\n')
+    with pytest.raises(RecordsError, match=r"records.jsonl:1: not a whole JSON object"):
+        read_records(tmp_path / "records.jsonl")
 
 
 def test_a_missing_file_is_named(tmp_path):

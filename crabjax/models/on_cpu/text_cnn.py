@@ -1,10 +1,10 @@
-"""Convolution over words followed by the maximum over time, for one member or many.
+"""Convolution over words followed by the maximum over time, without what a dense one wastes.
 
-A vmapped ``lax.conv`` is a grouped convolution, slow everywhere, and most of its work is spent on
-padding, on words already seen, and on gradients of windows that lose the maximum. Here the
-distinct words of a batch are multiplied with all kernel slices once; a response is then a sum of
-rows of that product; only blocks of windows that touch a document are visited; and the backward
-pass goes through the winning window of each document and kernel alone.
+Most of a dense convolution is spent on padding, on words already seen, and on gradients of windows
+that lose the maximum. Here the distinct words of a batch are multiplied with all kernel slices
+once; a response is then a sum of rows of that product; only blocks of windows that touch a
+document are visited; and the backward pass goes through the winning window of each document and
+kernel alone.
 """
 
 import functools
@@ -13,8 +13,7 @@ from typing import NamedTuple
 import jax
 import jax.numpy as jnp
 from jax import lax
-
-from crabjax.models.members import with_member_axis
+from jax.custom_batching import sequential_vmap
 
 TILE = 512  # words multiplied with the kernels at a time
 FEW = 8 * TILE  # distinct words most training steps have; room for more takes longer to clear
@@ -22,72 +21,48 @@ BLOCK = 32  # windows in a block
 CHUNK = 32  # blocks visited at a time
 
 
-@functools.partial(jax.custom_vjp, nondiff_argnums=(3,))
+@functools.partial(jax.custom_vjp, nondiff_argnums=(0,))
 def max_convolution(
-    table: jax.Array, kernel: jax.Array, tokens: jax.Array, widths: tuple[int, ...]
+    widths: tuple[int, ...], table: jax.Array, kernel: jax.Array, tokens: jax.Array
 ) -> jax.Array:
-    """The largest response of every kernel over all windows that touch a document.
-
-    A window may end at any of the L words of a document or up to width - 1 places after the last;
-    places outside the document count as zero vectors.
-
-    Args:
-      table: word vectors [V, D]; row 0 is read as zero and gets no gradient.
-      kernel: [sum(widths), D, F], the slices of one width after those of another.
-      tokens: int32 [B, T], 0 after the end of the document.
-      widths: of the kernels, increasing.
-
-    Returns:
-      [B, len(widths) * F]; -inf for documents without words.
-    """
-    return _members(_responses, widths)(table, kernel, tokens)
+    """``text_cnn.max_convolution``; members under vmap are visited one after another."""
+    return _one_by_one(_responses, widths)(table, kernel, tokens)
 
 
-def _forward(table, kernel, tokens, widths):
-    values, windows = _members(_winners, widths)(table, kernel, tokens)
+def _forward(widths, table, kernel, tokens):
+    values, windows = _one_by_one(_winners, widths)(table, kernel, tokens)
     return values, (table, kernel, tokens, windows)
 
 
 def _backward(widths, saved, gradient):
-    return *_members(_gradients, widths)(*saved, gradient), None
+    return *_one_by_one(_gradients, widths)(*saved, gradient), None
 
 
 max_convolution.defvjp(_forward, _backward)
 
 
 @functools.cache
-def _members(function, widths):
-    return with_member_axis(functools.partial(function, widths))
+def _one_by_one(function, widths):
+    return sequential_vmap(functools.partial(function, widths))
 
 
 def _responses(widths, table, kernel, tokens):
-    return _pooled(widths, table, kernel, tokens, with_windows=False)[0]
+    words, places, count = _distinct(tokens, len(table))
+    products = _project(len(words), table, kernel, words, count)
+    return _visit_blocks(widths, products, kernel.shape, tokens, places, with_windows=False)[0]
 
 
 def _winners(widths, table, kernel, tokens):
-    return _pooled(widths, table, kernel, tokens, with_windows=True)
+    """Largest responses [B, R] and the windows they are at."""
+    words, places, count = _distinct(tokens, len(table))
 
+    def pooled(rows: int):
+        products = _project(rows, table, kernel, words, count)
+        return _visit_blocks(widths, products, kernel.shape, tokens, places, with_windows=True)
 
-def _pooled(widths, table, kernel, tokens, with_windows: bool):
-    """Largest responses [M, B, R] and, if asked for, the windows they are at."""
-    vocabulary = table.shape[1]
-    flat = table.reshape(-1, table.shape[2])
-
-    def member(own):
-        index, kernel, tokens = own
-        words, places, count = _distinct(tokens, vocabulary)
-
-        def pooled(rows: int):
-            products = _project(rows, flat, index * vocabulary, kernel, words, count)
-            return tuple(
-                _visit_blocks(widths, products, kernel.shape, tokens, places, with_windows)
-            )
-
-        if not with_windows or len(words) <= FEW:  # without, documents are many, and words too
-            return pooled(len(words))
-        return lax.cond(count <= FEW, lambda: pooled(FEW), lambda: pooled(len(words)))
-
-    return lax.map(member, (jnp.arange(len(table)), kernel, tokens))
+    if len(words) <= FEW:
+        return pooled(len(words))
+    return lax.cond(count <= FEW, lambda: pooled(FEW), lambda: pooled(len(words)))
 
 
 def _visit_blocks(widths, products, kernel_shape, tokens, places, with_windows: bool):
@@ -192,22 +167,22 @@ def _distinct(tokens, vocabulary: int):
     return words, rank[tokens], rank[-1] + 1
 
 
-def _project(rows: int, table, offset, kernel, words, count):
+def _project(rows: int, table, kernel, words, count):
     """Every word times every kernel slice, [rows, W * F]; zero past the tile of ``count``."""
     flat = jnp.swapaxes(kernel, 0, 1).reshape(kernel.shape[1], -1)  # [D, W * F]
 
     def tile(index, products):
         word = lax.dynamic_slice_in_dim(words, index * TILE, TILE)
-        part = _rows(table, offset, word) @ flat
+        part = _rows(table, word) @ flat
         return lax.dynamic_update_slice_in_dim(products, part, index * TILE, axis=0)
 
     products = jnp.zeros((rows, flat.shape[1]), table.dtype)
     return lax.fori_loop(0, (count + TILE - 1) // TILE, tile, products)
 
 
-def _rows(table, offset, words):
-    """Rows of the table of the member that starts at ``offset``; zero for padding."""
-    rows = table.at[words + offset].get(mode="promise_in_bounds")
+def _rows(table, words):
+    """Rows of the table; zero for padding."""
+    rows = table.at[words].get(mode="promise_in_bounds")
     return jnp.where((words != 0)[..., None], rows, 0)
 
 
@@ -217,36 +192,24 @@ def _part(array, index):
 
 def _gradients(widths, table, kernel, tokens, windows, gradient):
     """Gradients of table and kernel, through the winning windows of one document at a time."""
-    members, vocabulary, size = table.shape
-    kernels, reach = kernel.shape[3], max(widths) - 1
-    flat = table.reshape(-1, size)
+    kernels, reach = kernel.shape[2], max(widths) - 1
+    weights = jnp.swapaxes(kernel, 1, 2)  # [W, F, D]
     # Slice j of a width reads the word at window - (width - 1) + j, padded by reach.
     owner = jnp.array([index for index, width in enumerate(widths) for _ in range(width)])
     shift = jnp.array([j + reach + 1 - width for width in widths for j in range(width)])
 
-    def member(table_gradient, own):
-        index, kernel, *documents = own
-        offset = index * vocabulary
-        weights = jnp.swapaxes(kernel, 1, 2)  # [W, F, D]
+    def document(state, step):
+        table_gradient, kernel_gradient = state
+        words, windows, gradient = step
+        windows = windows.reshape(-1, kernels)[owner]  # [W, F]
+        gradient = gradient.reshape(-1, kernels)[owner][:, :, None]
+        chosen = words[windows + shift[:, None]]
+        gradient = jnp.where((chosen != 0)[:, :, None], gradient, 0)
+        kernel_gradient = kernel_gradient + gradient * _rows(table, chosen)
+        table_gradient = table_gradient.at[chosen].add(gradient * weights, mode="promise_in_bounds")
+        return (table_gradient, kernel_gradient), None
 
-        def document(state, step):
-            table_gradient, kernel_gradient = state
-            words, windows, gradient = step
-            windows = windows.reshape(-1, kernels)[owner]  # [W, F]
-            gradient = gradient.reshape(-1, kernels)[owner][:, :, None]
-            chosen = words[windows + shift[:, None]]
-            gradient = jnp.where((chosen != 0)[:, :, None], gradient, 0)
-            kernel_gradient = kernel_gradient + gradient * _rows(flat, offset, chosen)
-            table_gradient = table_gradient.at[chosen + offset].add(
-                gradient * weights, mode="promise_in_bounds"
-            )
-            return (table_gradient, kernel_gradient), None
-
-        start = table_gradient, jnp.zeros_like(weights)
-        (table_gradient, kernel_gradient), _ = lax.scan(document, start, tuple(documents))
-        return table_gradient, jnp.swapaxes(kernel_gradient, 1, 2)
-
-    padded = jnp.pad(tokens, ((0, 0), (0, 0), (reach, reach)))
-    own = jnp.arange(members), kernel, padded, windows, gradient
-    table_gradient, kernel_gradient = lax.scan(member, jnp.zeros_like(flat), own)
-    return table_gradient.reshape(table.shape), kernel_gradient
+    padded = jnp.pad(tokens, ((0, 0), (reach, reach)))
+    start = jnp.zeros_like(table), jnp.zeros_like(weights)
+    (table_gradient, kernel_gradient), _ = lax.scan(document, start, (padded, windows, gradient))
+    return table_gradient, jnp.swapaxes(kernel_gradient, 1, 2)

@@ -1,0 +1,219 @@
+"""Compiles fit, predict and score for a chip that is not there, and says what became of them.
+
+  python scripts/benchmark.py compile --chip v5e
+  python scripts/benchmark.py compile --chip rtx3090 --config mimic.yaml
+
+Nothing runs, and no data or weights are needed: sizes are those of the paper, of the data set that
+a configuration names, or stated. Seconds are estimates, never measurements: the compiler's cycles
+(TPU), or a roofline and 3 microseconds a kernel (GPU); docs/devices.md has the assumptions. The
+share of peak is that of arithmetic counted by hand, of the plain padded computation, at the chip's
+bfloat16 rate. A fit is compiled by its parts, a training step and a validation batch; the row "fit"
+adds them up. The exit status is 1 if something does not fit.
+"""
+
+import argparse
+import dataclasses
+import sys
+from collections import Counter
+from collections.abc import Iterator
+from typing import Any
+
+import jax
+
+from crabjax.benchmarks.common import Row
+from crabjax.benchmarks.programs import (
+    Program,
+    Sizes,
+    bytes_between_steps,
+    programs,
+    sizes_of,
+    steps_of,
+)
+from crabjax.config import Config, load_config
+from crabjax.devices.batches import LARGEST_BATCH
+from crabjax.devices.chips import CHIPS, Chip, find_chip
+from crabjax.devices.compile_for import Report, chip_devices, compile_for
+
+# The paper's sizes: RCV1 for the text classifiers, MIMIC for DistilBERT.
+PAPER = {
+    "text_cnn": "rcv1_textcnn.yaml",
+    "text_rnn": "rcv1_textrnn.yaml",
+    "distilbert": "mimic.yaml",
+}
+PARTS = {"fit": ("step", "validation"), "predict": ("predict",), "score": ("score",)}
+SIZES = {
+    "documents": "to train on and choose from",
+    "words": "of the vocabulary",
+    "labels": "of the data",
+    "members": "trained and predicted at once",
+    "layers": "of DistilBERT; fewer compile sooner",
+}
+
+
+class DoesNotFitError(RuntimeError):
+    """A program needs more memory than the chip has."""
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Adds the settings of this benchmark."""
+    parser.add_argument("--chip", required=True, help=", ".join(CHIPS))
+    parser.add_argument("--config", help="default: the paper's, of every --model")
+    parser.add_argument("--model", nargs="+", choices=list(PAPER), default=list(PAPER))
+    parser.add_argument("--program", nargs="+", choices=list(PARTS), default=list(PARTS))
+    for name, what in SIZES.items():
+        parser.add_argument(f"--{name}", type=int, help=what)
+    parser.add_argument(
+        "--set", action="append", default=[], dest="overrides", metavar="SECTION.KEY=VALUE"
+    )
+
+
+def absent_device(arguments: argparse.Namespace) -> Row:
+    """The chip that is compiled for, in place of the device at hand."""
+    chip = find_chip(arguments.chip)
+    kind = f"{chip.name}, which need not be here: all seconds are estimates"
+    return {"platform": chip.platform, "kind": kind, "count": 1}
+
+
+def run(arguments: argparse.Namespace) -> list[Row]:
+    """A row for every program of every classifier asked for, and one for a whole fit."""
+    chip = find_chip(arguments.chip)
+    # Else JAX would look for TPUs and GPUs, and wait for those that its plug-ins promise.
+    jax.config.update("jax_platforms", "cpu")
+    chip_devices(chip.name)
+    names = [arguments.config] if arguments.config else [PAPER[name] for name in arguments.model]
+    rows = []
+    for name in names:
+        config = load_config(name, arguments.overrides)
+        sizes = sizes_of(config, **{one: getattr(arguments, one) for one in SIZES})
+        rows += _rows(chip, config, sizes, arguments.program)
+    return rows
+
+
+def check(rows: list[Row]) -> None:
+    """Raises for the first row that does not fit, with what would make it fit.
+
+    Raises:
+      DoesNotFitError: in one line.
+    """
+    for row in rows:
+        if row["fits"] != "yes":
+            raise DoesNotFitError(
+                f"{row['what']} {row['program']}: needs {row['GB']:.1f} GB, "
+                f"{row['GB'] - row['GB of chip']:.1f} GB more than the chip has; {row['fits'][4:]}"
+            )
+
+
+def _rows(chip: Chip, config: Config, sizes: Sizes, wanted: list[str]) -> list[Row]:
+    made, reports = programs(config, sizes), {}
+    for one in (name for part in wanted for name in PARTS[part]):
+        reports[one] = _compiled(chip, config, made[one])
+    rows = [_row(config, sizes, made[one], report) for one, report in reports.items()]
+    if "fit" in wanted:
+        rows.insert(2, _fit_row(config, sizes, made, reports))
+    for row in rows:
+        if row["GB"] > row["GB of chip"]:
+            row["fits"] = "no: " + _remedy(chip, config, sizes, row)
+    return rows
+
+
+def _compiled(chip: Chip, config: Config, program: Program) -> Report:
+    what = f"{config.model.name} {program.name}"
+    print(f"compiling for {chip.name}: {what}", file=sys.stderr, flush=True)
+    return compile_for(chip.name, program.function, *program.arguments, axes=program.axes)
+
+
+def _row(config: Config, sizes: Sizes, program: Program, report: Report) -> Row:
+    seconds, whole = report.seconds, [one.whole_vocabulary for one in report.scatters]
+    return {
+        "what": config.model.name,
+        "program": program.name,
+        "members": sizes.members,
+        "GB": report.bytes / 1e9,
+        "GB of chip": report.chip.memory / 1e9,
+        "fits": "yes",
+        "estimated s": seconds,
+        "of peak": (seconds and program.flops / seconds / report.chip.bfloat16) or None,
+        "x roofline": seconds and seconds / (report.roofline_seconds or seconds),
+        "rate": seconds and _rate(program, seconds),
+        "kernels": report.kernels,
+        "opaque": report.opaque,
+        "loops": _counted(str(loop) for loop in report.loops),
+        "scatters": f"{len(whole)}" + (f", {sum(whole)} over all words" if any(whole) else ""),
+        "collectives": len(report.collectives),
+        "grouped convolutions": report.grouped_convolutions,
+        "compare-and-swap": report.compare_and_swaps,
+        "compile s": report.compile_seconds,
+    }
+
+
+def _fit_row(config: Config, sizes: Sizes, made: Any, reports: dict[str, Report]) -> Row:
+    """A whole fit from its parts: at most so many epochs, each of steps and validation batches.
+
+    Beside the larger part, the best parameters so far and the documents stay in memory.
+    """
+    epochs, steps, batches = steps_of(config, sizes)
+    step, validation = reports["step"], reports["validation"]
+    larger = max(step, validation, key=lambda report: report.bytes)
+    seconds = None
+    if step.seconds is not None and validation.seconds is not None:
+        seconds = epochs * (steps * step.seconds + batches * validation.seconds)
+    total = larger._replace(
+        bytes=larger.bytes + bytes_between_steps(config, sizes),
+        seconds=seconds,
+        kernels=epochs * (steps * step.kernels + batches * validation.kernels),
+        opaque=step.opaque + validation.opaque,
+        loops=(),
+        scatters=(*step.scatters, *validation.scatters),
+        collectives=(*step.collectives, *validation.collectives),
+        grouped_convolutions=step.grouped_convolutions + validation.grouped_convolutions,
+        compare_and_swaps=step.compare_and_swaps + validation.compare_and_swaps,
+        compile_seconds=step.compile_seconds + validation.compile_seconds,
+    )
+    flops = epochs * (steps * made["step"].flops + batches * made["validation"].flops)
+    fit = made["step"]._replace(name="fit", flops=flops, items=epochs * steps * made["step"].items)
+    loops = f"at most {epochs} epochs x ({steps} steps + {batches} validations)"
+    return _row(config, sizes, fit, total) | {"loops": loops}
+
+
+def _rate(program: Program, seconds: float) -> str:
+    if program.name == "score":
+        return f"{1e12 * seconds / program.items:.3g} ps an evaluation"
+    return f"{program.items / seconds:.4g} documents/s"
+
+
+def _counted(words: Iterator[str]) -> str:
+    """Equal ones together: "2 times 25 members"."""
+    found = Counter(words).items()
+    return "; ".join(f"{count} times {word}" if count > 1 else word for word, count in found) or "0"
+
+
+def _remedy(chip: Chip, config: Config, sizes: Sizes, row: Row) -> str:
+    """The first setting with which the program of a row, compiled again, fits."""
+    if row["program"] == "score":
+        return "a run scores fewer candidates at once by itself"
+    for setting, changed, smaller in _smaller(config, sizes, row):
+        name = "step" if row["program"] == "fit" else row["program"]
+        needed = _compiled(chip, changed, programs(changed, smaller)[name]).bytes
+        if row["program"] == "fit":
+            needed += bytes_between_steps(changed, smaller)
+        if needed <= chip.memory:
+            return f"{setting} would make it fit ({needed / 1e9:.1f} GB)"
+    return "no setting of members_at_once, predict_batch or precision makes it fit"
+
+
+def _smaller(config: Config, sizes: Sizes, row: Row) -> Iterator[tuple[str, Config, Sizes]]:
+    """What could be tried, in this order; what a program needs is about proportional to both."""
+    share = 0.95 * row["GB of chip"] / row["GB"]
+    if row["program"] == "predict":
+        batch = config.devices.predict_batch or LARGEST_BATCH
+        for size in sorted({max(int(share * batch / cut), 1) for cut in (1, 2, 8)}, reverse=True):
+            devices = dataclasses.replace(config.devices, predict_batch=size)
+            changed = dataclasses.replace(config, devices=devices)
+            yield f"devices.predict_batch={size}", changed, sizes
+    counts = {max(int(share * sizes.members / cut), 1) for cut in (1, 2)} - {sizes.members}
+    for count in sorted(counts, reverse=True):
+        fewer = dataclasses.replace(sizes, members=count)
+        yield f"devices.members_at_once={count}", config, fewer
+    if config.model.name == "distilbert" and config.model.precision == "float32":
+        model = dataclasses.replace(config.model, precision="bfloat16")
+        yield "model.precision=bfloat16", dataclasses.replace(config, model=model), sizes

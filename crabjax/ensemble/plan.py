@@ -1,0 +1,181 @@
+"""How training is laid out on a device, decided from work and memory before anything is compiled.
+
+Members under one vmap share the cost of starting a kernel. Where a matrix product of one member
+takes long enough by itself they gain nothing by that, and their activations shrink, and a member
+that has stopped costs nothing, if they come one after another.
+"""
+
+import functools
+import logging
+import math
+from typing import Any, NamedTuple
+
+import jax
+
+from crabjax.config import DevicesConfig
+from crabjax.devices.memory import fits, inner_programs, memory_limit, program_bytes
+from crabjax.ensemble.train import Recipe, TrainingData, train
+from crabjax.models import Recomputed
+
+log = logging.getLogger(__name__)
+
+# Operations of a product that takes a chip 50 microseconds, ten times what starting it may take:
+# of 200 and of 1,000 TFLOP/s. On CPU the cores share members out.
+_FILLS = {"tpu": 1e10, "gpu": 5e10, "cuda": 5e10}
+
+
+class Device(NamedTuple):
+    """What a plan is made for.
+
+    Attributes:
+      platform: "cpu", "gpu" or "tpu".
+      bytes: memory there is.
+      on_cores: whether members at once are programs of their own that share the documents.
+    """
+
+    platform: str
+    bytes: float
+    on_cores: bool = False
+
+
+class FitShapes(NamedTuple):
+    """Shapes of the documents, their labels and each member's rows; see ``TrainingData``."""
+
+    inputs: jax.ShapeDtypeStruct
+    labels: jax.ShapeDtypeStruct
+    key: Any  # the dtype
+    rows: tuple[jax.ShapeDtypeStruct, ...]
+
+
+class FitPlan(NamedTuple):
+    """How members are trained on a device.
+
+    Attributes:
+      recipe: what is trained, with the model as its steps are compiled.
+      at_once: members.
+      recomputed: by the backward pass; None for models without a choice.
+      bytes: needed, estimated.
+      fits: whether they are there.
+      reason: for ``at_once``.
+    """
+
+    recipe: Recipe
+    at_once: int
+    recomputed: Recomputed | None
+    bytes: float
+    fits: bool
+    reason: str
+
+
+@functools.cache
+def plan_here(
+    recipe: Recipe, devices: DevicesConfig, most: int, shapes: FitShapes, on_cores: bool
+) -> FitPlan:
+    """:func:`plan_fit` for a device of this process: decided, and said, once for the same shapes."""
+    device = Device(jax.default_backend(), memory_limit(), on_cores)
+    plan = plan_fit(recipe, devices, most, shapes, device)
+    _say(plan, most, device)
+    return plan
+
+
+def plan_fit(
+    recipe: Recipe, devices: DevicesConfig, most: int, shapes: FitShapes, device: Device
+) -> FitPlan:
+    """How a device, here or not, is to train members; what ``devices`` states is left so.
+
+    Args:
+      recipe: what is trained, and how.
+      devices: ``members_at_once`` and ``rematerialise``.
+      most: members that the device could train at once.
+      shapes: of what it is trained on.
+      device: of which kind, with how much memory.
+    """
+    reason, size = "all", most
+    if devices.members_at_once is not None:
+        reason, size = "as set", min(devices.members_at_once, most)
+    elif most > 1 and _fills(recipe, shapes, device):
+        reason, size = "one after another, as the products of one fill the device", 1
+    for recomputed in _levels(recipe, devices):
+        plan = _largest(_recomputing(recipe, recomputed), size, reason, devices, shapes, device)
+        plan = plan._replace(recomputed=recomputed)
+        if plan.fits:
+            break
+    return plan
+
+
+def fit_bytes(recipe: Recipe, shapes: FitShapes, members: int) -> int:
+    """Memory that training needs, estimated; see ``program_bytes``."""
+    return program_bytes(_trace(recipe, shapes, members))
+
+
+def _levels(recipe: Recipe, devices: DevicesConfig) -> list[Recomputed | None]:
+    """What the backward pass may compute again: the first that fits is taken, else the last."""
+    if recipe.model.recomputing is None:
+        return [None]
+    if devices.rematerialise is not None:
+        return ["layers" if devices.rematerialise else "nothing"]
+    return ["nothing", "cheap", "layers"]
+
+
+def _recomputing(recipe: Recipe, recomputed: Recomputed | None) -> Recipe:
+    if recomputed is None or recipe.model.recomputing is None:
+        return recipe
+    return recipe._replace(model=recipe.model.recomputing(recomputed))
+
+
+def _largest(recipe, size: int, reason: str, devices, shapes: FitShapes, device) -> FitPlan:
+    """The largest of ``size``, ``size / 2``, ... that fits; a size that is set is not changed."""
+    while True:
+        needed = _needed(recipe, shapes, device, size)
+        enough = fits(needed, device.bytes)
+        if enough or size == 1 or devices.members_at_once is not None:
+            return FitPlan(recipe, size, None, needed, enough, reason)
+        size, reason = -(-size // 2), "memory"
+
+
+def _needed(recipe: Recipe, shapes: FitShapes, device: Device, members: int) -> float:
+    if not device.on_cores:
+        return fit_bytes(recipe, shapes, members)
+    # All cores read the same documents.
+    documents = sum(one.size * one.dtype.itemsize for one in (shapes.inputs, shapes.labels))
+    return documents + members * (fit_bytes(recipe, shapes, 1) - documents)
+
+
+def _fills(recipe: Recipe, shapes: FitShapes, device: Device) -> bool:
+    """Whether most of the arithmetic of one member is in products that fill the device."""
+    if device.on_cores or device.platform not in _FILLS:
+        return False
+    products = list(_products(_trace(recipe, shapes, 1).jaxpr.jaxpr))
+    large = sum(one for one in products if one >= _FILLS[device.platform])
+    return large > sum(products) / 2
+
+
+def _products(jaxpr: Any):
+    """Operations of every matrix product in a program; of a loop, those of one turn."""
+    for equation in jaxpr.eqns:
+        if equation.primitive.name == "dot_general":
+            ((contracted, _), _) = equation.params["dimension_numbers"]
+            summed = math.prod(equation.invars[0].aval.shape[axis] for axis in contracted)
+            yield 2 * summed * math.prod(equation.outvars[0].aval.shape)
+        for inner in inner_programs(equation):
+            yield from _products(inner)
+
+
+def _trace(recipe: Recipe, shapes: FitShapes, members: int) -> jax.stages.Traced:
+    struct: Any = jax.ShapeDtypeStruct
+    keys = struct((members,), shapes.key)
+    params = jax.eval_shape(jax.vmap(recipe.model.init), keys)
+    own = [struct((members, *one.shape[1:]), one.dtype) for one in shapes.rows]
+    return train.trace(recipe, params, TrainingData(shapes.inputs, shapes.labels, keys, *own))
+
+
+def _say(plan: FitPlan, most: int, device: Device) -> None:
+    again = {"cheap": ", what is cheap", "layers": ", whole layers"}.get(plan.recomputed or "", "")
+    log.log(
+        logging.INFO if plan.fits and plan.reason != "memory" else logging.WARNING,
+        "members trained at once: %d%s (%s)%s; about %.1f MB of the %.0f MB there are%s",
+        *(plan.at_once, "" if plan.at_once == most else f" instead of {most}", plan.reason),
+        again and f"{again} computed again in the backward pass",
+        *(plan.bytes / 1e6, device.bytes / 1e6),
+        "" if plan.fits else ": too much; a smaller ensemble.batch_size would need less",
+    )

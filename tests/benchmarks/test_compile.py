@@ -1,0 +1,131 @@
+"""The programs that are compiled for absent chips, and what the command says of bad input."""
+
+import dataclasses
+import sys
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from crabjax.benchmarks import compile as benchmark
+from crabjax.benchmarks import programs
+from crabjax.benchmarks.programs import PRETRAINED, sizes_of, steps_of
+from crabjax.cli.benchmark import main
+from crabjax.config import ConfigError, EnsembleConfig, load_config
+from crabjax.devices.compile_for import chip_devices
+from crabjax.ensemble.optimizer import start_training
+from crabjax.ensemble.train import Recipe, TrainingData, train
+from crabjax.models.transformer import transformer_classifier
+
+
+def test_sizes_are_the_papers():
+    text = sizes_of(load_config("rcv1_textcnn.yaml"))
+    assert text == programs.Sizes(documents=24_891, words=104_619, labels=102, members=25)
+    mimic = load_config("mimic.yaml")
+    assert sizes_of(mimic) == programs.Sizes(29_999, 137_678, labels=19, members=5)
+    assert sizes_of(mimic, members=3, labels=None).members == 3
+    built_in = load_config("demo.yaml", ["strategy.name=crab"])
+    assert sizes_of(built_in) == programs.Sizes(2000, 2000, labels=12, members=25)
+
+
+def test_how_a_fit_adds_up():
+    config = load_config("mimic.yaml")  # 1,100 documents in batches of 50, 1,000 by 64
+    assert steps_of(config, sizes_of(config, layers=1)) == (config.ensemble.epochs, 22, 16)
+
+
+@pytest.mark.parametrize(
+    ("overrides", "given", "message"),
+    [
+        (["data.name=mine"], {}, "found 'mine'; say --documents, --words, --labels"),
+        (["data.name=mine"], {"words": 9, "labels": 2}, "say --documents$"),
+        (["model.name=frozen"], {}, "expected text_cnn, text_rnn or distilbert"),
+        ([], {"members": 0}, "--members: expected a number above 0, found 0"),
+    ],
+)
+def test_sizes_that_are_not_known(overrides, given, message):
+    with pytest.raises(ConfigError, match=message):
+        sizes_of(load_config("mimic.yaml", overrides), **given)
+
+
+def test_an_encoder_that_is_not_known():
+    config = load_config("mimic.yaml", ["model.pretrained=bert-mine"])
+    with pytest.raises(ConfigError, match="expected distilbert-base-uncased, found 'bert-mine'"):
+        programs.programs(config, sizes_of(config))
+
+
+def matmul_flops(jaxpr) -> int:
+    """Multiplications and additions of every matrix product in a traced program."""
+    total = 0
+    for equation in jaxpr.eqns:
+        if equation.primitive.name == "dot_general":
+            (contracted, _), _ = equation.params["dimension_numbers"]
+            sizes = equation.invars[0].aval.shape
+            inner = int(np.prod([sizes[axis] for axis in contracted]))
+            total += 2 * inner * int(np.prod(equation.outvars[0].aval.shape))
+        repeats = equation.params.get("length", 1)
+        for value in equation.params.values():
+            if hasattr(inside := getattr(value, "jaxpr", value), "eqns"):
+                total += repeats * matmul_flops(inside)
+    return total
+
+
+@pytest.mark.parametrize("name", ["step", "predict"])
+def test_arithmetic_counted_by_hand_is_that_of_the_program(name):
+    config = load_config("mimic.yaml", ["devices.predict_batch=3", "ensemble.batch_size=3"])
+    program = programs.programs(config, sizes_of(config, members=2, layers=2))[name]
+    function: Any = program.function
+    found = matmul_flops(function.trace(*program.arguments).jaxpr.jaxpr)
+    assert found == pytest.approx(program.flops, rel=0.03)
+
+
+def test_a_step_is_the_first_step_of_a_fit():
+    encoder = dataclasses.replace(
+        PRETRAINED["distilbert-base-uncased"],
+        **{"vocabulary": 30, "width": 8, "inner": 12, "heads": 2, "layers": 1, "positions": 6},
+        **{"dropout": 0.0, "attention_dropout": 0.0, "head_dropout": 0.0},
+    )
+    model = transformer_classifier(encoder, 3)
+    recipe = Recipe(model, EnsembleConfig(batch_size=4, epochs=1), 4)
+    keys = jax.random.split(jax.random.key(0), 2)
+    params = jax.vmap(model.init)(keys)
+    generator = np.random.default_rng(0)
+    inputs = jnp.asarray(generator.integers(1, 30, (4, 6)), jnp.int32)
+    labels = jnp.asarray(generator.random((4, 3)) > 0.5, jnp.float32)
+    rows, counts = jnp.tile(jnp.arange(4, dtype=jnp.int32), (2, 1)), jnp.full(2, 4, jnp.int32)
+    trained = start_training(model, recipe.config, params, None)
+    each = lambda array: jnp.stack([array, array])
+    step = programs.training_step(
+        recipe, jax.tree.map(jnp.copy, trained), None, keys, each(inputs), each(labels), counts
+    )
+    data = TrainingData(inputs, labels, keys, rows, counts, rows)
+    fitted, info = train(recipe, params, data)
+    jax.tree.map(lambda a, b: np.testing.assert_allclose(a, b, atol=1e-6), step[0].params, fitted)
+    np.testing.assert_allclose(step[1], info.loss[:, 0], rtol=1e-5)
+
+
+def error_of(capsys, *arguments):
+    assert main(["compile", *arguments]) == 1
+    (line,) = capsys.readouterr().err.splitlines()
+    return line
+
+
+def test_bad_input_is_one_line_and_status_1(capsys, monkeypatch):
+    assert "known ones" not in error_of(capsys, "--chip", "v5")
+    assert "expected one of v5e, v6e, a100, h100, rtx3090" in error_of(capsys, "--chip", "tpu")
+    for name in ("libtpu", "jax_cuda12_plugin", "jax_cuda13_plugin"):
+        monkeypatch.setitem(sys.modules, name, None)
+    chip_devices.cache_clear()
+    assert "pip install 'crabjax[chips]'" in error_of(capsys, "--chip", "v6e")
+
+
+def test_what_does_not_fit_says_by_how_much_and_what_would():
+    row = {"what": "distilbert", "program": "fit", "GB": 41.9, "GB of chip": 24.0}
+    benchmark.check([row | {"fits": "yes"}])
+    with pytest.raises(benchmark.DoesNotFitError) as error:
+        benchmark.check([row | {"fits": "no: devices.members_at_once=2 would make it fit (17 GB)"}])
+    assert str(error.value) == (
+        "distilbert fit: needs 41.9 GB, 17.9 GB more than the chip has; "
+        "devices.members_at_once=2 would make it fit (17 GB)"
+    )

@@ -1,0 +1,81 @@
+"""Thresholds against slow oracles, and against labels drawn from the probabilities."""
+
+import numpy as np
+import pytest
+from scipy.special import expit
+
+from crabjax.metrics import evaluate
+from crabjax.thresholds import ensemble_thresholds, expected_f1_threshold, learn_thresholds
+
+GENERATOR = np.random.default_rng(0)
+
+
+def slow_best(probabilities):
+    """The highest expected F1 of all sets of decisions that a threshold can make."""
+    flat, best = np.ravel(probabilities).astype(float), 0.0
+    for threshold in [-1.0, *flat]:
+        chosen = flat > threshold
+        if chosen.any():
+            best = max(best, 2 * flat[chosen].sum() / (chosen.sum() + flat.sum()))
+    return best
+
+
+def expected_f1(probabilities, threshold):
+    flat = np.ravel(probabilities).astype(float)
+    chosen = flat > threshold
+    return 2 * flat[chosen].sum() / (chosen.sum() + flat.sum())
+
+
+@pytest.mark.parametrize("shape", [(1, 1), (7, 1), (40, 5)])
+@pytest.mark.parametrize("digits", [1, 8])  # rounded to one digit most probabilities are equal
+def test_the_threshold_is_the_best_of_all(shape, digits):
+    for _ in range(20):
+        probabilities = np.round(GENERATOR.beta(0.5, 2, shape), digits) + 0.01
+        probabilities = np.minimum(probabilities, 1)
+        found = expected_f1_threshold(probabilities)
+        assert found.expected_f1 == pytest.approx(slow_best(probabilities))
+        assert expected_f1(probabilities, found.value) == pytest.approx(found.expected_f1)
+
+
+def test_expected_f1_is_what_labels_drawn_from_the_probabilities_give():
+    probabilities = GENERATOR.beta(0.3, 1.5, (4000, 6))
+    labels = GENERATOR.random(probabilities.shape) < probabilities
+    value, expected = expected_f1_threshold(probabilities)
+    reached = float(evaluate(probabilities[None], labels, value).micro_f1[0])
+    assert reached == pytest.approx(expected, abs=0.02)
+    # Half of the F1 it reaches (Lipton et al. 2014), and better than 0.5.
+    assert value == pytest.approx(reached / 2, abs=0.02)
+    assert reached > float(evaluate(probabilities[None], labels).micro_f1[0]) + 0.02
+
+
+def test_nothing_is_learnt_from_probabilities_of_zero():
+    assert expected_f1_threshold(np.zeros((3, 2))) == (0.5, 0.0)
+    with pytest.raises(ValueError, match="probabilities"):
+        expected_f1_threshold(np.array([0.2, 1.1]))
+
+
+def test_thresholds_are_halfway_between_all_labels_and_each():
+    probabilities = GENERATOR.beta((0.2, 0.5, 1.0), (1, 3, 1), (300, 3))
+    common = expected_f1_threshold(probabilities).value
+    own = np.array([expected_f1_threshold(probabilities[:, k]).value for k in range(3)])
+    np.testing.assert_allclose(learn_thresholds(probabilities), (common + own) / 2)
+    np.testing.assert_array_equal(learn_thresholds(np.zeros((0, 2))), [0.5, 0.5])
+    with pytest.raises(ValueError, match=r"probabilities: expected shape \[X, K\]"):
+        learn_thresholds(probabilities[0])
+
+
+def test_macro_f1_gains_more_than_by_one_threshold():
+    probabilities = GENERATOR.beta((0.5, 0.1, 0.02), (1, 1, 1), (5000, 3))
+    labels = GENERATOR.random(probabilities.shape) < probabilities
+    common = evaluate(probabilities[None], labels, expected_f1_threshold(probabilities).value)
+    both = evaluate(probabilities[None], labels, learn_thresholds(probabilities))
+    assert both.macro_f1[0] > common.macro_f1[0] > evaluate(probabilities[None], labels).macro_f1[0]
+    assert both.micro_f1[0] > common.micro_f1[0] - 0.01
+
+
+def test_an_ensemble_is_judged_by_its_mean_on_the_given_rows():
+    logits = GENERATOR.normal(-1, 2, (3, 50, 4)).astype(np.float32)
+    rows = np.arange(7, 40, 3)
+    mean = np.mean([expit(member[rows]) for member in logits], axis=0)
+    np.testing.assert_allclose(ensemble_thresholds(logits, rows), learn_thresholds(mean), rtol=1e-6)
+    np.testing.assert_array_equal(ensemble_thresholds(logits, rows[:0]), [0.5] * 4)
