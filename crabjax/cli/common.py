@@ -39,13 +39,12 @@ def run_command(
     """
     with shown(_kind(options)) as display:
         say = lambda text: display.say(text, sys.stderr)
-        stopped = lambda: say(f"\nstopped; {when_stopped}")
         warnings.showwarning = lambda message, *_, **__: say(f"warning: {message}")
-        return _status(work, say, stopped)
+        return _answered(work, lambda: say(f"\nstopped; {when_stopped}"), say)
 
 
-def _status(
-    work: Callable[[], None], say: Callable[[str], None], stopped: Callable[[], None]
+def _answered(
+    work: Callable[[], None], stopped: Callable[[], None], say: Callable[[str], None]
 ) -> int:
     with interruptible(stopped) as heard:
         try:

@@ -57,13 +57,13 @@ def machine() -> Iterator[str]:
 
     from crabjax.benchmarks.common import device_description
     from crabjax.devices.batches import usable_cores
-    from crabjax.devices.memory import device_bytes
+    from crabjax.devices.memory import memory_limit
 
     device = device_description()
     yield f"jax {jax.__version__} on {device['count']} {device['platform']} device(s)"
     yield f"  kind       {device['kind']}"
     yield f"  cores      {usable_cores()} that this process may use"
-    yield f"  memory     {_size(device_bytes())} to be had on each device"
+    yield f"  memory     {_size(memory_limit())} to be had on each device"
     if device["platform"] != "cpu":
         yield f"  host       {_size(psutil.virtual_memory().available)} to be had"
     yield f"  programs   {_kept(jax.config.jax_compilation_cache_dir)}"  # type: ignore[attr-defined]
@@ -96,11 +96,13 @@ def configuration(config: Any) -> Iterator[str]:
         f"devices    {used} of {found.devices}: members over {found.ensemble}, documents over "
         f"{found.pool}"
     )
-    train, predict = found.programs
-    at_once = f"{train.calls} at once, one a core" if train.at_once == 1 < train.calls else ""
+    train, predict = found.train, found.predict
+    at_once = f"{train.calls} members at once, one a core"
+    if train.calls == 1:
+        at_once = f"{train.at_once} members at once ({found.reason})"
     yield (
-        f"training   {at_once or f'{train.at_once} at once'}, as one program, compiled once for "
-        f"all {found.sizes.rounds + 1} rounds; about {_size(train.bytes)}"
+        f"training   {at_once}, by one program in all "
+        f"{found.sizes.rounds + 1} rounds; about {_size(train.bytes)}"
     )
     yield (
         f"prediction {predict.at_once} documents at once, all members; about "

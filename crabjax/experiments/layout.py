@@ -7,9 +7,11 @@ import numpy as np
 
 from crabjax.config import Config
 from crabjax.devices.batches import LARGEST_BATCH, batches_at_once, usable_cores
-from crabjax.devices.memory import program_bytes
+from crabjax.devices.memory import memory_limit, program_bytes
 from crabjax.devices.mesh import ENSEMBLE, use_devices
-from crabjax.ensemble import fit, predict
+from crabjax.ensemble.fit import one_a_core
+from crabjax.ensemble.plan import Device, FitShapes, plan_fit
+from crabjax.ensemble.predict import ensemble_logits
 from crabjax.ensemble.train import Recipe
 from crabjax.experiments.problem import schedule
 from crabjax.inputs import classifier, load_dataset
@@ -44,6 +46,7 @@ class Sizes(NamedTuple):
     validation: int  # documents the epochs are compared on
     rounds: int
     capacity: int  # documents labelled in the end
+    vocabulary: int
 
 
 class Layout(NamedTuple):
@@ -54,7 +57,9 @@ class Layout(NamedTuple):
     devices: int
     ensemble: int  # devices that members are shared out over
     pool: int  # devices that documents are shared out over
-    programs: list[Program]
+    train: Program
+    predict: Program
+    reason: str  # for how many members train at once
 
 
 def layout(config: Config) -> Layout:
@@ -68,8 +73,9 @@ def layout(config: Config) -> Layout:
     sizes = _sizes(config)
     with use_devices(config.devices, models) as mesh:
         ensemble, pool = (1, 1) if mesh is None else tuple(mesh.shape.values())
-        programs = [_training(config, sizes, mesh, models), _prediction(config, sizes, models)]
-    return Layout(sizes, models, jax.device_count(), ensemble, pool, programs)
+        train, reason = _training(config, sizes, mesh, models)
+        predict = _prediction(config, sizes, -(-models // ensemble))
+    return Layout(sizes, models, jax.device_count(), ensemble, pool, train, predict, reason)
 
 
 def _sizes(config: Config) -> Sizes:
@@ -93,21 +99,31 @@ def _sizes(config: Config) -> Sizes:
             config.loop.initial_size + plan.rounds * config.loop.query_size,
             int(plan.poolable[0].sum()),
         ),
+        vocabulary=data.vocabulary_size,
     )
 
 
-def _training(config: Config, sizes: Sizes, mesh: Any, models: int) -> Program:
-    """The one place that knows how :mod:`crabjax.ensemble.fit` plans."""
+def _training(config: Config, sizes: Sizes, mesh: Any, models: int) -> tuple[Program, str]:
+    """The one place that knows how :mod:`crabjax.ensemble.fit` asks for a plan; with its reason."""
     recipe = Recipe(sizes.model, config.ensemble, config.devices.predict_batch or LARGEST_BATCH)
-    key = jax.eval_shape(lambda: jax.random.key(0)).dtype
     row = lambda *shape: jax.ShapeDtypeStruct((models, *shape), np.int32)
-    shapes = (sizes.inputs, sizes.labels, row(sizes.capacity), row(), row(sizes.validation))
+    rows = (row(sizes.capacity), row(), row(sizes.validation))
+    if sizes.model.table is not None:  # at most so many words occur in the labelled documents
+        rows += (row(min(sizes.vocabulary, sizes.capacity * sizes.inputs.shape[1])),)
+    key = jax.eval_shape(lambda: jax.random.key(0)).dtype
     most = models if mesh is None else -(-models // mesh.shape[ENSEMBLE])
-    one_a_core = fit.one_a_core(mesh)
-    most = min(most, usable_cores()) if one_a_core else most
-    chosen = config.devices.members_at_once or fit._plan(recipe, mesh, most, key, shapes)
-    calls, at_once = (min(chosen, most), 1) if one_a_core else (1, min(chosen, most))
-    return Program("train", at_once, calls, calls * fit._fit_bytes(recipe, key, shapes, at_once))
+    on_cores = one_a_core(mesh)
+    most = min(most, usable_cores()) if on_cores else most
+    shapes = FitShapes(sizes.inputs, sizes.labels, key, rows)
+    plan = plan_fit(
+        recipe,
+        config.devices,
+        most,
+        shapes,
+        Device(jax.default_backend(), memory_limit(), on_cores),
+    )
+    calls, at_once = (plan.at_once, 1) if on_cores else (1, plan.at_once)
+    return Program("train", at_once, calls, plan.bytes), plan.reason
 
 
 def _prediction(config: Config, sizes: Sizes, models: int) -> Program:
@@ -115,5 +131,5 @@ def _prediction(config: Config, sizes: Sizes, models: int) -> Program:
     keys: Any = jax.eval_shape(lambda: jax.random.split(jax.random.key(0), models))
     params = jax.eval_shape(jax.vmap(sizes.model.init), keys)
     rows = jax.ShapeDtypeStruct((batch, *sizes.inputs.shape[1:]), sizes.inputs.dtype)
-    traced = predict.ensemble_logits.trace(sizes.model, params, rows)  # type: ignore[attr-defined]
+    traced = ensemble_logits.trace(sizes.model, params, rows)  # type: ignore[attr-defined]
     return Program("predict", batch, batches_at_once(), program_bytes(traced))

@@ -47,25 +47,33 @@ class Progress:
     def header(self, records: Sequence[Record] = ()) -> None:
         """Prints the title, the column names, and the rounds of an earlier start."""
         tell(self._title, minor=True)
-        tell(_aligned(COLUMNS), minor=True)
+        self._rows = 0
         for number in sorted({record["round"] for record in records}):
             of_round = [record for record in records if record["round"] == number]
             seconds = {
                 name: sum(record["seconds"].get(name, 0.0) for record in of_round)
                 for name in of_round[0]["seconds"]
             }
+            self._columns()
             tell(_row(of_round, seconds), minor=True)
 
     def row(self, records: Sequence[Record]) -> str:
         """Prints, and returns, the result of the round: mean and standard error over seeds."""
         text = _row(records, self.seconds)
         means = {
-            short: sum(value_of(record, name) for record in records) / len(records)
-            for name, short in DECIDED.items()
+            name: sum(value_of(record, name) for record in records) / len(records)
+            for name in DECIDED
         }
+        self._columns()
         facts = {"run": self._title, "round": self._number, "labelled": records[0]["labelled"]}
         tell(text, minor=True, event="round", **facts, **means, seconds=self.seconds)
         return text
+
+    def _columns(self) -> None:
+        """The names of columns come with the first row, if there is one."""
+        if self._rows == 0:
+            tell(_aligned(COLUMNS), minor=True)
+        self._rows += 1
 
     def _time_left(self) -> str:
         if not self._round_seconds:
@@ -78,7 +86,7 @@ class Progress:
 
 def _row(records: Sequence[Record], seconds: dict[str, float]) -> str:
     scores = [
-        mean_and_error([value_of(record, name) for record in records], digits=3) for name in DECIDED
+        mean_and_error([value_of(record, one) for record in records], digits=3) for one in DECIDED
     ]
     times = [f"{seconds.get(name, 0.0):.1f}" for name in ("fit", "predict", "query")]
     return _aligned((str(records[0]["round"]), str(records[0]["labelled"]), *scores, *times))

@@ -137,7 +137,7 @@ def test_devices_says_what_is_here_and_what_a_run_would_do(tmp_path):
     assert "demo.yaml: crab; random" in done.stdout
     assert "members    5: 1 seeds of 5" in done.stdout
     assert re.search(r"data +400 documents of \d+ tokens, 12 labels; 600 to test on", done.stdout)
-    assert re.search(r"training .* for all 6 rounds; about \d+ MB", done.stdout)
+    assert re.search(r"training .* in all 6 rounds; about \d+ MB", done.stdout)
     assert re.search(r"prediction 256 documents at once", done.stdout)
 
 

@@ -50,16 +50,21 @@ def test_quiet_prints_no_rows_and_json_an_object_each(capsys):
     with root.shown("json", io.StringIO()):
         two_rounds()
     first, second = map(json.loads, capsys.readouterr().out.splitlines())
-    assert (first["round"], first["micro_f1"]) == (0, 0.6)
+    assert (first["round"], first["decided_micro_f1"]) == (0, 0.6)
     assert second | {"seconds": {}} == {
         "event": "round",
         "run": "corpus crab",
         "round": 1,
         "labelled": 30,
-        "micro_f1": 0.6,
-        "macro_f1": 0.2,
+        "decided_micro_f1": 0.6,
+        "decided_macro_f1": 0.2,
         "seconds": {},
     }
+
+
+def test_without_a_round_there_is_no_table(capsys):
+    Progress("corpus crab", 3).header()
+    assert capsys.readouterr().out == "corpus crab\n"
 
 
 def test_phases_are_timed_by_name():
