@@ -216,6 +216,6 @@ def _smaller(config: Config, sizes: Sizes, row: Row) -> Iterator[tuple[str, Conf
     for count in sorted(counts, reverse=True):
         fewer = dataclasses.replace(sizes, members=count)
         yield f"devices.members_at_once={count}", config, fewer
-    if config.model.name == "distilbert" and config.model.precision == "float32":
-        model = dataclasses.replace(config.model, precision="bfloat16")
-        yield "model.precision=bfloat16", dataclasses.replace(config, model=model), sizes
+    if config.model.name == "distilbert" and not config.devices.rematerialise:
+        devices = dataclasses.replace(config.devices, rematerialise=True)
+        yield "devices.rematerialise=true", dataclasses.replace(config, devices=devices), sizes
