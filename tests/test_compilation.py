@@ -100,6 +100,6 @@ def test_each_width_of_documents_compiles_once(name):
     before = len(_compiled)
     again = predict_logits(model, params, tokens[::-1], 10)[:, ::-1]
     assert len(_compiled) == before
-    plain = jax.vmap(model.apply, in_axes=(0, None))(params, tokens)
+    plain = jax.vmap(model.apply, in_axes=(0, None))(params, jnp.asarray(tokens))
     np.testing.assert_allclose(found, plain, atol=1e-5)
     np.testing.assert_allclose(again, plain, atol=1e-5)

@@ -82,7 +82,7 @@ def test_documents_of_like_length_share_a_batch_that_is_no_wider_than_it_must(ax
     lengths[:4] = 0, 16, 1, 5
     tokens, seen = documents(lengths), []
 
-    def total(batch):
+    def total(batch) -> Any:
         seen.append(batch.shape)
         found = np.stack([batch.sum(axis=1), batch.max(axis=1)], axis=1)
         return found if axis == 0 else found.T[..., None]
