@@ -23,7 +23,7 @@ log = logging.getLogger(__name__)
 Result = TypeVar("Result")
 
 # Estimates are 0.7 to 1.2 times what XLA reports; other processes need room as well.
-MARGIN = 1.25
+MARGIN = 1.5
 
 # Computed where they are used, inside the program of the operation that uses them.
 _FUSED = frozenset(
