@@ -4,10 +4,10 @@ VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 
-.PHONY: demo test test-slow test-peers chips lint bench settings clean
+.PHONY: demo test test-slow test-peers chips docs lint bench soak settings clean
 
 demo: $(READY)
-	$(BIN)/python scripts/train_loop.py --config demo.yaml --output runs/demo
+	$(BIN)/crabjax demo
 
 test: $(READY)
 	$(BIN)/python -m pytest
@@ -35,6 +35,17 @@ lint: $(READY)
 
 bench: $(READY)
 	$(BIN)/python scripts/benchmark.py all --preset small
+
+# Kills, faults, fuzz and damage, for MINUTES; the table of docs/reliability.md.
+MINUTES ?= 30
+soak: $(READY)
+	$(BIN)/python tests/soak/soak.py --minutes $(MINUTES) --write docs/reliability.md
+
+# A broken link, or a public name that cannot be documented, fails. The site is in site/.
+docs:
+	test -d .venv-docs || $(PYTHON) -m venv .venv-docs
+	.venv-docs/bin/python -m pip install --quiet --constraint constraints.txt --editable '.[docs]'
+	.venv-docs/bin/python -m mkdocs build --strict
 
 settings: $(READY)
 	$(BIN)/python -m crabjax.config.document docs/settings.md

@@ -39,6 +39,7 @@ if TYPE_CHECKING:
     from crabjax.scoring.beta import beta_entropy as beta_entropy
     from crabjax.scoring.beta import beta_losses as beta_losses
     from crabjax.scoring.elr import expected_loss_reduction as expected_loss_reduction
+    from crabjax.scoring.elr import total_loss_reduction as total_loss_reduction
     from crabjax.scoring.correlation import Correlation as Correlation
     from crabjax.scoring.correlation import label_correlation as label_correlation
     from crabjax.scoring.correlation import update as update
@@ -60,7 +61,7 @@ _HOMES = {
     "ensemble": "member_keys fit_ensemble predict_proba",
     "strategies": "Pool Selection get_strategy register",
     "scoring.beta": "BetaRule beta_entropy beta_losses",
-    "scoring.elr": "expected_loss_reduction",
+    "scoring.elr": "expected_loss_reduction total_loss_reduction",
     "scoring.correlation": "Correlation label_correlation update correlation_attention "
     "attention_label_weights pseudo_labels drop_implied_labels has_exclusive_pair has_no_label",
 }

@@ -4,7 +4,6 @@ import hashlib
 import json
 import os
 import warnings
-import zipfile
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -23,12 +22,6 @@ def cache_folder() -> Path:
     return (Path(base) if base else Path.home() / ".cache") / "crabjax"
 
 
-def file_hash(path: Path) -> str:
-    """SHA-256 of a file's bytes."""
-    with open(path, "rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()
-
-
 def settings_hash(settings: Any) -> str:
     """SHA-256 of a JSON-able value; the order of keys does not matter."""
     return hashlib.sha256(json.dumps(settings, sort_keys=True).encode()).hexdigest()
@@ -37,7 +30,8 @@ def settings_hash(settings: Any) -> str:
 def save_arrays(key: str, arrays: Mapping[str, np.ndarray], notes: Any) -> None:
     """Stores arrays and a JSON-able value under ``key``; a folder that refuses only warns."""
     path = _path(key)
-    text = np.frombuffer(json.dumps(notes).encode(), dtype=np.uint8)
+    about = {"names": sorted(arrays), "notes": notes}
+    text = np.frombuffer(json.dumps(about).encode(), dtype=np.uint8)
     try:
         with atomic_write(path) as file:
             np.savez(file, allow_pickle=False, notes=text, **arrays)
@@ -53,9 +47,13 @@ def load_arrays(key: str) -> tuple[dict[str, np.ndarray], Any] | None:
     try:
         with open(path, "rb") as file, np.load(file, allow_pickle=False) as stored:
             arrays = {name: stored[name] for name in stored.files}
-            return arrays, json.loads(arrays.pop("notes").tobytes())
-    except (OSError, ValueError, KeyError, EOFError, zipfile.BadZipFile) as error:
-        warnings.warn(f"{path}: unreadable, made again: {error}", DataWarning, stacklevel=2)
+            about = json.loads(arrays.pop("notes").tobytes())
+            if arrays.keys() != set(about["names"]):
+                raise ValueError(f"expected {about['names']}, found {sorted(arrays)}")
+            return arrays, about["notes"]
+    except Exception as error:  # a changed byte of an archive fails in many ways
+        reason = str(error) or type(error).__name__
+        warnings.warn(f"{path}: unreadable, made again: {reason}", DataWarning, stacklevel=2)
         return None
 
 

@@ -3,6 +3,7 @@
 import csv
 import errno
 import gzip
+import hashlib
 import json
 import os
 import tempfile
@@ -211,6 +212,12 @@ def check_writable(path: Path) -> None:
             pass
     except OSError as error:
         raise OSError(error.errno, f"cannot be written: {error.strerror}", str(path)) from error
+
+
+def sha256(path: Path) -> str:
+    """Of a file's bytes."""
+    with open(path, "rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
 
 
 def check_safetensors(path: Path) -> None:

@@ -24,6 +24,7 @@ from crabjax.models import Model, build_model, get_builder
 from crabjax.models.embed import encode_documents
 from crabjax.models.pretrained import read_architecture
 from crabjax.models.pretrained_files import find_pretrained, resolve_pretrained
+from crabjax.progress import doing
 
 _WIDTH_STEP = 16  # token columns come in multiples: fewer shapes, fewer compilations
 
@@ -64,7 +65,8 @@ def model_inputs(config: Config, tokens: np.ndarray) -> np.ndarray:
     key = settings_hash([fingerprint(tokens), model.pretrained, model.precision])
     if config.devices.cache and (stored := load_arrays(key)) is not None:
         return stored[0]["vectors"]
-    vectors = encode_documents(model.pretrained, tokens, precision=model.precision)
+    with doing(f"encoding {len(tokens):,} documents with {model.pretrained}, once"):
+        vectors = encode_documents(model.pretrained, tokens, precision=model.precision)
     if config.devices.cache:
         save_arrays(key, {"vectors": vectors}, {"pretrained": model.pretrained})
     return vectors

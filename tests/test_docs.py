@@ -9,9 +9,11 @@ from pathlib import Path
 
 import pytest
 
+import crabjax
 from crabjax.config import Config
 from crabjax.config.build import keys_of
 from crabjax.config.document import settings_page
+from crabjax.data.sources import SOURCES
 
 ROOT = Path(__file__).resolve().parent.parent
 BLOCKS = re.findall(
@@ -89,3 +91,21 @@ def test_the_architecture_lists_the_rooms_as_the_imports_test_does():
     source = (ROOT / "tests" / "test_imports.py").read_text("utf-8")
     rooms = ast.literal_eval(re.search(r"^ROOMS = (\{.*?^\})", source, re.MULTILINE | re.DOTALL)[1])
     assert dict(listed) == rooms
+
+
+def test_the_reference_has_every_public_name_and_no_other():
+    listed = re.findall(r"^::: crabjax\.(\w+)$", PAGES["api.md"].read_text("utf-8"), re.MULTILINE)
+    assert listed == public_names()
+    for name in listed:
+        assert getattr(crabjax, name).__doc__, name
+
+
+def test_the_data_page_has_every_configuration_and_source():
+    page = PAGES["data.md"].read_text("utf-8")
+    for path in (ROOT / "configs").glob("*.yaml"):
+        stem = re.sub(r"_t10_\d+", "_t10_5", path.stem)  # listed as _5, _10, _20, _50
+        assert f"`{stem}.yaml`" in page, path.name
+    for path in (ROOT / "configs" / "results").glob("*.yaml"):
+        assert f"`results/{path.name}`" in page
+    for name in SOURCES:
+        assert f"crabjax prepare {name} " in page or f"`{name}`" in page

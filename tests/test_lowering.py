@@ -31,6 +31,7 @@ def test_beta_rules_and_expected_loss_reduction(rule):
     assert_lowers(scoring.beta_entropy, floats(7), rule=rule)
     documents = (floats(5, 9, 3), floats(5, 4, 3))
     assert_lowers(scoring.expected_loss_reduction, *documents, rule=rule, chunk_size=4)
+    assert_lowers(scoring.total_loss_reduction, *documents, rule=rule, chunk_size=4)
 
 
 def test_correlations():

@@ -7,7 +7,15 @@ import jax.numpy as jnp
 import pytest
 
 from crabjax.config import EnsembleConfig, ModelConfig
-from crabjax.ensemble.train import Recipe, TrainingData, train
+from crabjax.ensemble.optimizer import start_training
+from crabjax.ensemble.train import (
+    Batch,
+    Recipe,
+    TrainingData,
+    train,
+    training_step,
+    validation_counts,
+)
 from crabjax.models import build_model
 from crabjax.models.pretrained import Architecture
 from crabjax.models.transformer import transformer_classifier
@@ -38,8 +46,30 @@ def test_fit_and_predict_lower(name, platform):
         shape((2, 8), jnp.int32),
         shape((2,), jnp.int32),
         shape((2, 5), jnp.int32),
+        shape((2, 12), jnp.int32) if model.table else None,
     )
     fit = train.trace(Recipe(model, EnsembleConfig(batch_size=4), 8), params, data)
     predict = jax.jit(jax.vmap(model.apply, in_axes=(0, None))).trace(params, inputs)
     for traced in (fit, predict):
         assert traced.lower(lowering_platforms=(platform,)).as_text()
+
+
+@pytest.mark.parametrize("platform", ["cuda", "tpu"])
+@pytest.mark.parametrize(("name", "loops"), [("text_cnn", 0), ("text_rnn", 1)])
+def test_accelerators_get_no_loop_over_members_or_documents(name, loops, platform):
+    """The only loop of a forward pass, and of a backward pass, is TextRNN's over time."""
+    model, recipe = MODELS[name], Recipe(MODELS[name], EnsembleConfig(batch_size=4), 8)
+    shape: Any = jax.ShapeDtypeStruct
+    keys = shape((3,), jax.random.key(0).dtype)
+    params = jax.eval_shape(jax.vmap(model.init), keys)
+    trained = jax.eval_shape(lambda params: start_training(recipe.config, params), params)
+    inputs, labels = shape((3, 4, 16), jnp.int32), shape((3, 4, 3), jnp.float32)
+    batch = Batch(inputs, labels, shape((3, 4), jnp.bool_), keys)
+    counts, training = shape((3,), jnp.int32), shape((3,), jnp.bool_)
+    step = jax.jit(training_step, static_argnums=0).trace(recipe, trained, batch, counts, training)
+    validation = jax.jit(validation_counts, static_argnums=0).trace(
+        model, params, inputs, labels, shape((4,), jnp.bool_)
+    )
+    for traced, passes in ((step, 2), (validation, 1)):
+        text = traced.lower(lowering_platforms=(platform,)).as_text()
+        assert text.count("stablehlo.while") == passes * loops

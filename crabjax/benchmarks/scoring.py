@@ -7,8 +7,9 @@ of the candidates, its time scaled to all of them.
 Tried for the kernel on two busy CPU cores, as processor time per evaluation at P=188 and P=1878
 (two idle cores need half of it), where H alone takes 2.2 to 2.5 ns:
   differences of H, the power by exp and log   3.4-3.9, 2.7-2.9 ns; gains below 1e-6 are noise
-  curvature by a rational function (kept)      1.8-2.1, 1.4-1.8 ns; relative error 2e-6 at any size
+  curvature by a rational function of r        1.8-2.1, 1.4-1.8 ns; relative error 2e-6 at any size
   ... both outcomes over one denominator       1.7-1.8, 1.2-1.4 ns; ties the outcomes together
+  ... of the root of r (kept)                  two thirds to four fifths of that of r, in one run
   ... four labels in one loop step             1.6, 2.6 ns
   ... member sum fused in, without a matmul    9.9, 9.8 ns: the fusion repeats it at every use
 """
@@ -24,7 +25,7 @@ from scipy import special
 from crabjax.benchmarks.common import Row, measure, peak_extra_megabytes
 from crabjax.benchmarks.roofline import Work, device_peaks, program_work, roofline
 from crabjax.scoring import BetaRule, beta_entropy, expected_loss_reduction
-from crabjax.scoring.elr import _label_gain
+from crabjax.scoring.gain import label_gain
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -78,7 +79,7 @@ def score_work(
 ) -> Work | None:
     """XLA's count for one label of one chunk, the sum over labels included, times all of them."""
     one = lambda *shape: jax.ShapeDtypeStruct(shape, jnp.float32)
-    add = lambda total, candidate, anchor: total + _label_gain(candidate, anchor, rule)
+    add = lambda total, candidate, anchor: total + label_gain(candidate, anchor, rule)
     shapes = one(chunk_size, anchors), one(members, chunk_size), one(members, anchors)
     work = program_work(add, *shapes)
     return work and work.times(labels * -(-candidates // chunk_size))

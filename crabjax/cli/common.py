@@ -1,11 +1,14 @@
 """What every command does the same way: warnings, errors and Ctrl-C in a line, and small types."""
 
 import argparse
+import math
 import sys
 import warnings
 from collections.abc import Callable
+from pathlib import Path
 
 from crabjax.cli.interrupt import STATUS, interruptible
+from crabjax.progress import Kind, shown
 
 # The extra that brings a package which is not always installed.
 EXTRAS = {"torch": "torch", "pyarrow": "parquet"}
@@ -24,15 +27,25 @@ def command_parser(
     )
 
 
-def run_command(work: Callable[[], None], when_stopped: str) -> int:
+def run_command(
+    work: Callable[[], None], when_stopped: str, options: argparse.Namespace | None = None
+) -> int:
     """Does the work of a command; the exit status.
 
     Args:
       work: raises ValueError, RuntimeError, OSError or ImportError for what the user can mend.
       when_stopped: what to say of the state of things after Ctrl-C.
+      options: with those of :func:`add_talk`, if the command has them.
     """
-    warnings.showwarning = lambda message, *_, **__: print(f"warning: {message}", file=sys.stderr)
-    stopped = lambda: print(f"\nstopped; {when_stopped}", file=sys.stderr, flush=True)
+    with shown(_kind(options)) as display:
+        say = lambda text: display.say(text, sys.stderr)
+        warnings.showwarning = lambda message, *_, **__: say(f"warning: {message}")
+        return _answered(work, lambda: say(f"\nstopped; {when_stopped}"), say)
+
+
+def _answered(
+    work: Callable[[], None], stopped: Callable[[], None], say: Callable[[str], None]
+) -> int:
     with interruptible(stopped) as heard:
         try:
             work()
@@ -45,9 +58,22 @@ def run_command(work: Callable[[], None], when_stopped: str) -> int:
             if isinstance(error, KeyboardInterrupt) or heard.is_set():
                 stopped()
                 return STATUS
-            print(f"error: {_in_words(error)}", file=sys.stderr)
+            say(f"error: {_in_words(error)}")
             return 1
     return 0
+
+
+def add_talk(parser: argparse.ArgumentParser) -> None:
+    """The options ``--quiet`` and ``--json``."""
+    talk = parser.add_mutually_exclusive_group()
+    talk.add_argument("--quiet", action="store_true", help="print results only, no progress")
+    talk.add_argument("--json", action="store_true", help="print JSON, an object a line")
+
+
+def _kind(options: argparse.Namespace | None) -> Kind | None:
+    if getattr(options, "quiet", False):
+        return "quiet"
+    return "json" if getattr(options, "json", None) is True else None
 
 
 def _in_words(error: Exception) -> str:
@@ -77,3 +103,30 @@ def whole_number(text: str) -> int:
     if not text.isdecimal() or int(text) == 0:
         raise argparse.ArgumentTypeError(f"expected a whole number above 0, found {text!r}")
     return int(text)
+
+
+def seed_number(text: str) -> int:
+    """An argument that seeds a random draw."""
+    if not text.isdecimal():
+        raise argparse.ArgumentTypeError(f"expected a whole number >= 0, found {text!r}")
+    return int(text)
+
+
+def ratio(text: str) -> float:
+    """An argument that is an imbalance, 1 or above."""
+    try:
+        value = float(text)
+    except ValueError:
+        value = math.nan
+    if not 1 <= value < math.inf:
+        raise argparse.ArgumentTypeError(f"expected a number >= 1, found {text!r}")
+    return value
+
+
+def new_folder(text: str) -> Path:
+    """An argument that is, or can become, a folder."""
+    path = Path(text)
+    for part in (path, *path.parents):
+        if part.exists() and not part.is_dir():
+            raise argparse.ArgumentTypeError(f"expected a folder, found a file: {part}")
+    return path

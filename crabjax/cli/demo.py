@@ -4,8 +4,9 @@ import shlex
 from collections.abc import Sequence
 from pathlib import Path
 
-from crabjax.cli.common import command_parser, run_command
+from crabjax.cli.common import add_talk, command_parser, run_command
 from crabjax.cli.train import train
+from crabjax.progress import tell
 
 DESCRIPTION = """\
 Compares CRAB with random picks on a built-in corpus. Needs no data and no network, and takes about
@@ -26,11 +27,13 @@ def main(argv: Sequence[str] | None = None, prog: str | None = None) -> int:
         "--output", type=Path, default=Path("runs/demo"), help="folder (default: %(default)s)"
     )
     parser.add_argument("--fresh", action="store_true", help="delete an earlier demo there first")
-    arguments = parser.parse_args(argv, None)
+    add_talk(parser)
+    arguments = parser.parse_args(argv)
     arguments.config, arguments.overrides, arguments.only = ["demo.yaml"], [], None
 
     def work() -> None:
         train(arguments)
-        print(NEXT.format(folder=shlex.quote(str(arguments.output))))
+        tell(NEXT.format(folder=shlex.quote(str(arguments.output))), minor=True)
 
-    return run_command(work, "every finished round is saved: `crabjax demo` goes on from there")
+    stopped = "every finished round is saved: `crabjax demo` goes on from there"
+    return run_command(work, stopped, arguments)

@@ -9,8 +9,9 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
-from crabjax.cli.common import add_overrides, command_parser, run_command, whole_number
+from crabjax.cli.common import add_overrides, add_talk, command_parser, run_command, whole_number
 from crabjax.files import read_lines
+from crabjax.progress import doing, tell
 
 EXAMPLE = """\
   {prog} init --texts pool.csv --labels sports,politics,science
@@ -23,6 +24,7 @@ In between, fill in the column "labels" of to_label.csv: names separated by ";",
 label applies, "skipped" for a document you do not want to see again. An empty cell stays open.
 `add --replace` takes corrections; "withdrawn" takes an earlier answer back.
 """
+_HOW = 'names separated by ";", "-" for none, "skipped" to leave it out'
 INIT_EXAMPLE = """\
   crabjax prepare synthetic --output data/play --documents 500 --length 20 --roots 3 \\
       --leaves-per-root 0 --mean-ir 2 --corr-avg 0
@@ -37,13 +39,14 @@ def main(argv: Sequence[str] | None = None, prog: str | None = None) -> int:
     options = _parser(prog).parse_args(argv)
 
     def work() -> None:
-        from crabjax.cache import keep_compiled_programs
-
+        with doing("loading JAX"):
+            from crabjax.cache import keep_compiled_programs
+            from crabjax.labelling import Project  # noqa: F401
         logging.basicConfig(level=logging.WARNING, format="%(message)s")
         keep_compiled_programs()
         options.run(options)
 
-    return run_command(work, "all labels that were added are kept")
+    return run_command(work, "all labels that were added are kept", options)
 
 
 def run_init(options: argparse.Namespace) -> None:
@@ -59,13 +62,15 @@ def run_init(options: argparse.Namespace) -> None:
     config = from_overrides(overrides)
     names = read_label_names(options)
     project = Project.create(options.project, options.texts, names, config, options.text_column)
-    print(f"{project.folder}: {len(project.ids)} documents, {len(project.label_names)} labels")
-    print(f"labels: {'; '.join(project.label_names)}")
-    equal = len(project.texts) - len(set(project.texts))
+    documents, labels = len(project.ids), list(project.label_names)
+    equal = documents - len(set(project.texts))
     empty = sum(not text.strip() for text in project.texts)
+    facts = {"documents": documents, "labels": labels, "equal": equal, "empty": empty}
+    tell(f"{project.folder}: {documents} documents, {len(labels)} labels", event="project", **facts)
+    tell(f"labels: {'; '.join(labels)}")
     if equal or empty:
-        print(f"{equal} texts equal an earlier one and share its answers; {empty} are empty")
-    print("next: suggest -n 100 --output to_label.csv")
+        tell(f"{equal} texts equal an earlier one and share its answers; {empty} are empty")
+    tell("next: suggest -n 100 --output to_label.csv", minor=True)
 
 
 def run_suggest(options: argparse.Namespace) -> None:
@@ -88,15 +93,16 @@ def run_suggest(options: argparse.Namespace) -> None:
         project.label_names,
         project.style,
     )
-    given = len(suggestion.indices)
-    fewer = f", all that are left of the {options.count} asked for" if given < options.count else ""
-    print(f"{options.output}: {given} documents to label{fewer}")
-    if suggestion.sources[0] == DIVERSE:
-        print("few or no labels yet: these documents were chosen to cover all of them")
+    count, cold = len(suggestion.indices), suggestion.sources[0] == DIVERSE
+    fewer = f", all that are left of the {options.count} asked for" if count < options.count else ""
+    facts = {"output": str(options.output), "documents": count, "cold_start": cold}
+    tell(f"{options.output}: {count} documents to label{fewer}", event="suggestion", **facts)
+    if cold:
+        tell("few or no labels yet: these documents were chosen to cover all of them")
     if options.output.suffix == ".json":
-        print(f"labelling interface for Label Studio: {project.folder / 'label_studio.xml'}")
+        tell(f"labelling interface for Label Studio: {project.folder / 'label_studio.xml'}")
     elif options.output.suffix == ".csv":
-        print('fill in "labels": names separated by ";", "-" for none, "skipped" to leave it out')
+        tell(f'fill in "labels": {_HOW}', minor=True)
 
 
 def run_add(options: argparse.Namespace) -> None:
@@ -104,7 +110,8 @@ def run_add(options: argparse.Namespace) -> None:
     from crabjax.labelling.exchange import read_answers
 
     added = _open(options).add(read_answers(options.file), options.replace, options.ignore_texts)
-    print(f"added {added.labelled} labelled and {added.skipped} skipped documents")
+    text = f"added {added.labelled} labelled and {added.skipped} skipped documents"
+    tell(text, event="added", **added._asdict())
     notes = {
         "withdrawn": added.withdrawn,
         "without an answer": added.blank - added.kept,
@@ -114,14 +121,16 @@ def run_add(options: argparse.Namespace) -> None:
     }
     for note, count in notes.items():
         if count:
-            print(f"  {count} {note}")
+            tell(f"  {count} {note}")
 
 
 def run_status(options: argparse.Namespace) -> None:
     """Prints where the project stands: counts, estimated F1, its curve, whether to go on."""
-    from crabjax.labelling.status import status_text
+    from crabjax.labelling.status import status_facts, status_text
 
-    print(status_text(_open(options)))
+    project = _open(options)
+    text = status_text(project)
+    tell(text, event="status", **status_facts(project))
 
 
 def run_predict(options: argparse.Namespace) -> None:
@@ -145,7 +154,10 @@ def run_predict(options: argparse.Namespace) -> None:
         project.label_names,
         project.style,
     )
-    print(f"{options.output}: {len(project.ids)} documents, {sources.count('person')} by a person")
+    documents, by_person = len(project.ids), sources.count("person")
+    facts = {"output": str(options.output), "documents": documents, "by_person": by_person}
+    text = f"{options.output}: {documents} documents, {by_person} by a person"
+    tell(text, event="predictions", **facts)
     _say_doubts(project)
 
 
@@ -232,6 +244,7 @@ def _command(commands: Any, name: str, text: str, run: Callable) -> argparse.Arg
     command.add_argument(
         "--project", type=Path, default=Path("labelling"), help="folder (default: %(default)s)"
     )
+    add_talk(command)
     command.set_defaults(run=run)
     return command
 

@@ -1,15 +1,21 @@
 """Makes data sets in the common format, and describes them."""
 
 import argparse
-import math
 from collections.abc import Sequence
 from dataclasses import fields
 from pathlib import Path
 
-from crabjax.cli.common import command_parser, run_command, whole_number
+from crabjax.cli.common import (
+    command_parser,
+    new_folder,
+    ratio,
+    run_command,
+    seed_number,
+    whole_number,
+)
 from crabjax.config import SyntheticConfig, from_dict
 from crabjax.data.corpus import Corpus, CsvFormat, read_corpus, write_corpus
-from crabjax.data.sources import SOURCES
+from crabjax.data.sources import SOURCES, About, Prepared
 from crabjax.files import DataError
 
 INTRODUCTION = """\
@@ -32,16 +38,34 @@ def main(argv: Sequence[str] | None = None, prog: str | None = None) -> int:
 
 
 def run_source(options: argparse.Namespace) -> None:
-    """Converts the raw files of one of the paper's data sets."""
+    """Converts the raw files of a data set."""
     _check_free(options)
     source = SOURCES[options.command]
     prepared = source.prepare(
         options.raw, options.output, options.train_size, options.test_size, options.seed
     )
+    _print_prepared(prepared, options.output)
+
+
+def run_hub(options: argparse.Namespace) -> None:
+    """Converts a data set of the Hugging Face hub, or files that came from there."""
+    from crabjax.data.sources import hub
+
+    options.output = options.output or new_folder(f"data/{Path(options.name).stem}")
+    _check_free(options)
+    folder = Path(options.name).expanduser()
+    folder = folder if folder.exists() else hub.download(options.name)
+    columns = hub.Columns(options.texts_column, options.labels_column, options.label_separator)
+    sizes = {"train": options.train_size, "test": options.test_size}
+    prepared = hub.prepare(folder, options.output, columns, sizes, options.seed, options.within)
+    _print_prepared(prepared, options.output)
+
+
+def _print_prepared(prepared: Prepared, output: Path) -> None:
     for sentence in prepared.omitted:
         print(sentence)
     for split, count in prepared.written.items():
-        print(f"{options.output / split}.jsonl: {count} documents")
+        print(f"{output / split}.jsonl: {count} documents")
 
 
 def run_synthetic(options: argparse.Namespace) -> None:
@@ -70,8 +94,8 @@ def run_resample(options: argparse.Namespace) -> None:
         (test, options.test_size, options.test_mean_ir),
     )
     parts = [
-        resample(corpus, names, size, ratio, options.seed, options.measure)
-        for corpus, size, ratio in wanted
+        resample(corpus, names, size, imbalance, options.seed, options.measure)
+        for corpus, size, imbalance in wanted
     ]
     for part in parts:
         _write(part.corpus, options.output)
@@ -121,17 +145,20 @@ def _parser(prog: str | None) -> argparse.ArgumentParser:
     commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
     for name, source in SOURCES.items():
         _add_source(commands, name, source.about)
+    _add_hub(commands)
     _add_synthetic(commands)
     _add_resample(commands)
     _add_stats(commands)
     return parser
 
 
-def _add_source(commands, name: str, about) -> None:
-    command = commands.add_parser(
+def _add_source(commands, name: str, about: About) -> None:
+    command = _command(
+        commands,
         name,
-        help=f"convert {about.title}",
-        description=f"Converts {about.title}. It needs {about.files}, from {about.where}.",
+        f"convert {about.title}",
+        f"Converts {about.title}.\nIt needs {about.files},\nfrom {about.where}.",
+        "  %(prog)s --raw FOLDER     (the folder with these files)",
     )
     command.add_argument("--raw", type=Path, required=True, help="folder with the raw files")
     _add_output(command, Path("data") / name)
@@ -139,10 +166,50 @@ def _add_source(commands, name: str, about) -> None:
     command.set_defaults(run=run_source)
 
 
+def _add_hub(commands) -> None:
+    command = _command(
+        commands,
+        "hub",
+        "convert a data set of the Hugging Face hub",
+        "Converts a data set of the Hugging Face hub that has a column of texts and one of labels\n"
+        "(lists, or one string with a separator), or files of that kind in a folder.",
+        "  %(prog)s google-research-datasets/go_emotions --within simplified "
+        "--output data/goemotions",
+    )
+    command.add_argument("name", help="of the data set on the hub, or a folder, or a file")
+    command.add_argument("--texts-column", default="text", help="default: %(default)s")
+    command.add_argument("--labels-column", default="labels", help="default: %(default)s")
+    command.add_argument(
+        "--label-separator", default=";", help="of labels in one string (default: %(default)s)"
+    )
+    command.add_argument(
+        "--within", default="", metavar="WORD", help="only files with this word in their path"
+    )
+    _add_output(command, optional=True)
+    _add_sizes(command, None, None)
+    command.set_defaults(run=run_hub)
+
+
+def _command(
+    commands, name: str, text: str, description: str, example: str
+) -> argparse.ArgumentParser:
+    return commands.add_parser(
+        name,
+        help=text,
+        description=description,
+        epilog=f"example:\n{example}",
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+
+
 def _add_synthetic(commands) -> None:
     text = "generate the built-in corpus"
-    command = commands.add_parser(
-        "synthetic", help=text, description="Generates labelled documents of made-up words."
+    command = _command(
+        commands,
+        "synthetic",
+        text,
+        "Generates labelled documents of made-up words.",
+        "  %(prog)s --output data/small --documents 1000",
     )
     _add_output(command, Path("data/synthetic"))
     defaults = SyntheticConfig()
@@ -158,11 +225,15 @@ def _add_synthetic(commands) -> None:
 
 
 def _add_resample(commands) -> None:
-    command = commands.add_parser(
+    command = _command(
+        commands,
         "resample",
-        help="reduce a data set to fewer labels, a size and an imbalance",
-        description="Reduces a data set to its most frequent labels, a size and a MeanIR, as the "
-        "paper's RCV1-T10-5, -10, -20 and -50.",
+        "reduce a data set to fewer labels, a size and an imbalance",
+        "Reduces a data set to its most frequent labels, a size and a MeanIR, as the paper's\n"
+        "RCV1-T10-5, -10, -20 and -50.",
+        "  crabjax prepare synthetic --output data/synthetic\n"
+        "  %(prog)s --input data/synthetic --output data/fewer --labels 6 --mean-ir 5 \\\n"
+        "      --test-mean-ir 4 --train-size 600 --test-size 200",
     )
     command.add_argument(
         "--input", type=Path, required=True, help="folder with train.jsonl and test.jsonl"
@@ -171,9 +242,9 @@ def _add_resample(commands) -> None:
     command.add_argument(
         "--labels", type=whole_number, default=10, help="labels kept (default: 10)"
     )
-    command.add_argument("--mean-ir", type=_ratio, required=True, help="imbalance to train on")
+    command.add_argument("--mean-ir", type=ratio, required=True, help="imbalance to train on")
     command.add_argument(
-        "--test-mean-ir", type=_ratio, default=10.0, help="imbalance to test on (default: 10)"
+        "--test-mean-ir", type=ratio, default=10.0, help="imbalance to test on (default: 10)"
     )
     command.add_argument(
         "--measure",
@@ -186,12 +257,15 @@ def _add_resample(commands) -> None:
 
 
 def _add_stats(commands) -> None:
-    command = commands.add_parser(
+    command = _command(
+        commands,
         "stats",
-        help="describe files: labels, imbalance, correlation",
-        description="Prints documents, labels, cardinality, MeanIR (mean over labels of the "
-        "largest label's count divided by this label's), CorrAvg (how far one label implies "
-        "others) and the count of each label.",
+        "describe files: labels, imbalance, correlation",
+        "Prints documents, labels, cardinality, MeanIR (mean over labels of the largest label's\n"
+        "count divided by this label's), CorrAvg (how far one label implies others) and the count\n"
+        "of each label.",
+        "  crabjax prepare synthetic --output data/synthetic\n"
+        "  %(prog)s data/synthetic/train.jsonl",
     )
     command.add_argument("files", type=Path, nargs="+", help=".jsonl, .csv or .tsv, also .gz")
     command.add_argument("--json", action="store_true", help="print JSON instead of a table")
@@ -204,45 +278,22 @@ def _add_stats(commands) -> None:
     command.set_defaults(run=run_stats)
 
 
-def _add_output(command: argparse.ArgumentParser, default: Path | None = None) -> None:
-    text = "folder to write to" + ("" if default is None else " (default: %(default)s)")
-    command.add_argument(
-        "--output", type=_folder, default=default, required=default is None, help=text
-    )
+def _add_output(
+    command: argparse.ArgumentParser, default: Path | None = None, optional: bool = False
+) -> None:
+    needed = default is None and not optional
+    text = "folder to write to" + ("" if needed else f" (default: {default or 'data/NAME'})")
+    command.add_argument("--output", type=new_folder, default=default, required=needed, help=text)
     command.add_argument("--force", action="store_true", help="overwrite files that are there")
 
 
-def _add_sizes(command: argparse.ArgumentParser, train: int, test: int) -> None:
+def _add_sizes(command: argparse.ArgumentParser, train: int | None, test: int | None) -> None:
     sizes = (("--train-size", train), ("--test-size", test))
     for option, size in sizes:
+        text = "all there are" if size is None else "%(default)s, the paper's"
         command.add_argument(
-            option,
-            type=whole_number,
-            default=size,
-            help="documents (default: %(default)s, the paper's)",
+            option, type=whole_number, default=size, help=f"documents (default: {text})"
         )
-    command.add_argument("--seed", type=_seed, default=0, help="of the random draw (default: 0)")
-
-
-def _seed(text: str) -> int:
-    if not text.isdecimal():
-        raise argparse.ArgumentTypeError(f"expected a whole number >= 0, found {text!r}")
-    return int(text)
-
-
-def _ratio(text: str) -> float:
-    try:
-        value = float(text)
-    except ValueError:
-        value = math.nan
-    if not 1 <= value < math.inf:
-        raise argparse.ArgumentTypeError(f"expected a number >= 1, found {text!r}")
-    return value
-
-
-def _folder(text: str) -> Path:
-    path = Path(text)
-    for part in (path, *path.parents):
-        if part.exists() and not part.is_dir():
-            raise argparse.ArgumentTypeError(f"expected a folder, found a file: {part}")
-    return path
+    command.add_argument(
+        "--seed", type=seed_number, default=0, help="of the random draw (default: 0)"
+    )

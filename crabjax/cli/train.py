@@ -4,7 +4,8 @@ import argparse
 from collections.abc import Sequence
 from pathlib import Path
 
-from crabjax.cli.common import add_overrides, command_parser, run_command
+from crabjax.cli.common import add_overrides, add_talk, command_parser, run_command
+from crabjax.progress import doing
 
 DESCRIPTION = """\
 Runs the active-learning experiment a configuration describes. A run that was stopped goes on
@@ -24,18 +25,20 @@ def main(argv: Sequence[str] | None = None, prog: str | None = None) -> int:
     return run_command(
         lambda: train(arguments),
         "every finished round is saved: the same command goes on from there",
+        arguments,
     )
 
 
 def train(arguments: argparse.Namespace) -> None:
     """Runs what the arguments describe."""
-    from crabjax.cache import keep_compiled_programs
     from crabjax.config import load_variants
-    from crabjax.devices.processes import connect
-    from crabjax.experiments.variants import run_experiment
-    from crabjax.integrations.by_name import register_by_name
 
     experiments = {name: load_variants(name, arguments.overrides) for name in arguments.config}
+    with doing("loading JAX"):
+        from crabjax.cache import keep_compiled_programs
+        from crabjax.devices.processes import connect
+        from crabjax.experiments.variants import run_experiment
+        from crabjax.integrations.by_name import register_by_name
     for variants in experiments.values():
         for config in variants.values():
             register_by_name(config.strategy.name)
@@ -58,4 +61,5 @@ def _parser(prog: str | None) -> argparse.ArgumentParser:
         "--only", nargs="+", metavar="VARIANT", help="run only these variants of the config"
     )
     parser.add_argument("--fresh", action="store_true", help="delete an earlier run there first")
+    add_talk(parser)
     return parser

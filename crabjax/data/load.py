@@ -8,7 +8,7 @@ from pathlib import Path
 
 import numpy as np
 
-from crabjax.cache import file_hash, load_arrays, save_arrays, settings_hash
+from crabjax.cache import load_arrays, save_arrays, settings_hash
 from crabjax.config import DataConfig
 from crabjax.data.corpus import Corpus, CsvFormat, read_corpus
 from crabjax.data.encode import (
@@ -22,7 +22,8 @@ from crabjax.data.encode import (
 )
 from crabjax.data.sources import SOURCES
 from crabjax.data.synthetic import make_synthetic
-from crabjax.files import DataError, DataWarning
+from crabjax.files import DataError, DataWarning, sha256
+from crabjax.progress import doing
 
 _FORMAT = 3  # raise it when the same input would give other arrays or notes: old ones go unused
 
@@ -124,6 +125,7 @@ def read_splits(config: DataConfig) -> dict[str, Corpus]:
     }
 
 
+@doing("reading and tokenising the documents, once")
 def _encode_all(config: DataConfig, folder: Path | None) -> tuple[dict[str, np.ndarray], dict]:
     corpora = read_splits(config)
     label_names = corpora["train"].label_names
@@ -197,7 +199,7 @@ def _cache_key(config: DataConfig, files: Mapping[str, Path], folder: Path | Non
     if folder is None:
         tokenizer: object = {"min_count": config.min_count}
     else:
-        tokenizer = {path.name: file_hash(path) for path in tokenizer_files(folder)}
+        tokenizer = {path.name: sha256(path) for path in tokenizer_files(folder)}
     columns = [
         config.text_column,
         config.label_column,
@@ -208,7 +210,7 @@ def _cache_key(config: DataConfig, files: Mapping[str, Path], folder: Path | Non
         {
             "format": _FORMAT,
             # The name is part of what is read: its ending says how, and warnings repeat it.
-            "files": {split: [str(path), file_hash(path)] for split, path in files.items()},
+            "files": {split: [str(path), sha256(path)] for split, path in files.items()},
             "synthetic": None if files else dataclasses.asdict(config.synthetic),
             "columns": columns,
             "tokenizer": tokenizer,

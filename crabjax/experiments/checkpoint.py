@@ -14,6 +14,8 @@ from typing import Any, NamedTuple
 import jax
 import numpy as np
 
+from crabjax.seals import open_sealed, seal
+
 log = logging.getLogger(__name__)
 
 
@@ -67,7 +69,8 @@ class Checkpoints:
         """
         import orbax.checkpoint as ocp
 
-        metadata = {"records": saved.records, "digest": _digest(saved.arrays)}
+        digest = _digest(saved.arrays)
+        metadata = seal({"round": saved.round, "records": saved.records, "digest": digest})
         arrays = ocp.args.Composite(arrays=ocp.args.PyTreeSave(saved.arrays))
         try:
             if saved.round in self._manager.all_steps():
@@ -120,7 +123,9 @@ class Checkpoints:
                     f"{name}: expected {expected.dtype}{list(expected.shape)}, "
                     f"found {found.dtype}{list(found.shape)}"
                 )
-        metadata: Any = self._manager.metadata(step).custom_metadata
+        metadata: Any = open_sealed(dict(self._manager.metadata(step).custom_metadata))
+        if metadata.get("round", step) != step:
+            raise ValueError(f"the arrays and records of round {metadata['round']}")
         if metadata["digest"] != _digest(arrays):
             raise ValueError("the arrays are not the ones that were saved")
         return Saved(step, arrays, [dict(one) for one in metadata["records"]])

@@ -77,7 +77,7 @@ def run(
         state = State(0, problem.initial) if saved is None else _state_after(saved)
         title = f"{config.data.name} {name or config.strategy.name}"
         progress = Progress(title, problem.rounds)
-        progress.header()
+        progress.header(records)
         while state.round <= problem.rounds:
             with progress.round(state.round):
                 next_state, info = step(config, problem, state, progress)

@@ -11,6 +11,7 @@ from crabjax.data.load import Dataset
 from crabjax.inputs import classifier, fingerprint, load_dataset, model_inputs
 from crabjax.keys import draw_up_to, host_generator, run_key
 from crabjax.models import Model
+from crabjax.progress import doing
 
 
 class ProblemError(ValueError):
@@ -42,6 +43,7 @@ class Problem(NamedTuple):
         return self.poolable.shape[1]
 
 
+@doing("preparing the data")
 def prepare(config: Config) -> Problem:
     """Loads the data of a config and draws, by seed, the held-out and the first labelled set.
 
@@ -53,8 +55,7 @@ def prepare(config: Config) -> Problem:
     parts = [data.train] + ([data.validation] if compared and data.validation is not None else [])
     tokens = np.concatenate([part.tokens for part in parts])
     labels = np.concatenate([part.labels for part in parts])
-    poolable, validation_rows = _hold_out(data, config)
-    initial, rounds = _first_labelled(poolable, config)
+    plan = schedule(data, config)
     inputs = model_inputs(config, tokens)
     return Problem(
         model=classifier(config, inputs, data.vocabulary_size, labels.shape[1]),
@@ -63,12 +64,28 @@ def prepare(config: Config) -> Problem:
         labels=labels,
         test_inputs=model_inputs(config, data.test.tokens),
         test_labels=data.test.labels,
-        poolable=poolable,
-        validation_rows=validation_rows,
-        initial=initial,
-        rounds=rounds,
+        **plan._asdict(),
         fingerprint=fingerprint(tokens, labels, data.test.tokens, data.test.labels),
     )
+
+
+class Schedule(NamedTuple):
+    """The part of a :class:`Problem` that says which documents each seed begins with."""
+
+    poolable: np.ndarray
+    validation_rows: np.ndarray
+    initial: np.ndarray
+    rounds: int
+
+
+def schedule(data: Dataset, config: Config) -> Schedule:
+    """Draws the held-out and the first labelled set of every seed.
+
+    Raises:
+      ProblemError: when the data are too few.
+    """
+    poolable, validation_rows = _hold_out(data, config)
+    return Schedule(poolable, validation_rows, *_first_labelled(poolable, config))
 
 
 def _hold_out(data: Dataset, config: Config) -> tuple[np.ndarray, np.ndarray]:

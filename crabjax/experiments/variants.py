@@ -11,6 +11,7 @@ from crabjax.devices.processes import is_first
 from crabjax.experiments.loop import run
 from crabjax.files import write_text
 from crabjax.models import get_builder
+from crabjax.progress import tell
 from crabjax.report.figures import draw_curves, draw_data_sets
 from crabjax.report.records import Record, summarise
 from crabjax.report.tables import comparison_table
@@ -54,7 +55,8 @@ def run_experiment(
     }
     if len(runs) > 1 and is_first():
         draw_data_sets(runs, root / "comparison.png")
-        print(f"picture of all: {root / 'comparison.png'}")
+        path = root / "comparison.png"
+        tell(f"picture of all: {path}", event="picture", path=str(path))
 
 
 def _check_devices(config: Config) -> None:
@@ -90,6 +92,7 @@ def compare(
         draw_curves(runs, picture)
         summaries = {name: summarise(records) for name, records in runs.items()}
         write_text(folder / "summary.json", json.dumps(summaries, indent=1))
-    print(comparison_table(runs))
-    print(f"picture: {picture}")
+    areas = {name: summarise(records)["micro_f1"]["area"]["mean"] for name, records in runs.items()}
+    tell(comparison_table(runs), event="done", micro_f1_area=areas, picture=str(picture))
+    tell(f"picture: {picture}")
     return runs

@@ -1,30 +1,44 @@
 """``project.json``: what a project is about. A folder without it is not a project."""
 
 import json
-from collections.abc import Sequence
+import warnings
+from collections.abc import Mapping, Sequence
 from pathlib import Path
+from types import MappingProxyType
 from typing import NamedTuple
 
-from crabjax.files import CsvStyle, write_text
+from crabjax.files import CsvStyle, DataError, csv_style, sha256, write_text
 from crabjax.labelling.answer_log import ProjectError
 from crabjax.labelling.answers import WITHDRAWN, check_label_names
 from crabjax.labelling.exchange import LABEL_SEPARATOR, NO_LABEL, PLAIN
+from crabjax.seals import open_sealed, seal
 
-INTERFACE = "label_studio.xml"
+PROJECT, INTERFACE = "project.json", "label_studio.xml"
 _FORMAT = 1
 
 
+class ProjectWarning(UserWarning):
+    """Something that can be made again was lost, or input that may not be what was meant."""
+
+
 class About(NamedTuple):
-    """The K labels, and how the file of texts was written, which files for people should be too."""
+    """What is known of a project beside its answers.
+
+    Attributes:
+      label_names: the K labels.
+      style: how the file of texts was written, which files for people should be too.
+      hashes: SHA-256 of the project's files that never change, by name.
+    """
 
     label_names: tuple[str, ...]
     style: CsvStyle = PLAIN
+    hashes: Mapping[str, str] = MappingProxyType({})
 
 
 def write_about(path: Path, about: About) -> None:
     """Writes it; :func:`read_about` reads it back."""
     described = {"format": _FORMAT, "labels": list(about.label_names), "csv": about.style._asdict()}
-    write_text(path, json.dumps(described))
+    write_text(path, json.dumps(seal(described | {"hashes": dict(about.hashes)})))
 
 
 def read_about(path: Path) -> About:
@@ -34,9 +48,9 @@ def read_about(path: Path) -> About:
       ProjectError: if it is damaged, with what to do about it.
     """
     try:
-        about = json.loads(path.read_text(encoding="utf-8"))
+        about = open_sealed(json.loads(path.read_text(encoding="utf-8")))
         kind, names = about["format"], check_label_names(about["labels"])
-        style = CsvStyle(**about.get("csv", {}))
+        style, hashes = CsvStyle(**about.get("csv", {})), dict(about.get("hashes", {}))
     except (OSError, KeyError, TypeError, ValueError, AttributeError) as error:
         raise ProjectError(
             f"{path}: damaged ({error}); put a copy back, or write it again: "
@@ -44,7 +58,23 @@ def read_about(path: Path) -> About:
         ) from error
     if kind != _FORMAT:
         raise ProjectError(f"{path}: expected format {_FORMAT}, found {kind!r}")
-    return About(names, style)
+    return About(names, style, hashes)
+
+
+def check_hashes(folder: Path, about: About) -> None:
+    """Raises ProjectError, naming the file, if one that never changes has changed."""
+    for name, known in about.hashes.items():
+        try:
+            found = sha256(folder / name)
+        except OSError as error:
+            raise ProjectError(
+                f"{folder / name}: cannot be read ({error.strerror}); put a copy of it back"
+            ) from error
+        if found != known:
+            raise ProjectError(
+                f"{folder / name}: changed since the project was made; put a copy of it back, or, "
+                f'where the change was meant, take "hashes" and "sum" out of {PROJECT}'
+            )
 
 
 def check_names(names: Sequence[str]) -> tuple[str, ...]:
@@ -66,3 +96,29 @@ def check_names(names: Sequence[str]) -> tuple[str, ...]:
         if (other := seen.setdefault(name.casefold(), name)) != name:
             raise ProjectError(f"labels {other!r} and {name!r} differ in capitals only; keep one")
     return names
+
+
+def say_equal_texts(path: Path, texts: Sequence[str]) -> None:
+    """Warns of a file of which most texts are copies: perhaps another column was meant."""
+    distinct = len(set(texts))
+    if 2 * distinct < len(texts):
+        warnings.warn(
+            f"{path}: {len(texts)} documents, but {distinct} different texts; equal ones share "
+            "their answers. Is this the right column?",
+            ProjectWarning,
+            stacklevel=3,
+        )
+
+
+def style_of(texts: Path, text_column: str) -> CsvStyle:
+    """The style of a file of texts, as far as it is CSV.
+
+    Raises:
+      DataError: if it has no such column.
+    """
+    if texts.suffix != ".csv" or not texts.is_file():
+        return PLAIN
+    try:
+        return csv_style(texts, [text_column])
+    except DataError as error:
+        raise DataError(f"{error}; --text-column names another column") from error

@@ -11,6 +11,7 @@ from pathlib import Path
 
 from crabjax.files import write_text
 from crabjax.labelling.answers import RESERVED, SKIPPED, Answer, composed, unknown_label
+from crabjax.seals import open_sealed, seal
 
 
 class ProjectError(ValueError):
@@ -55,12 +56,12 @@ def append_to_log(path: Path, answers: Sequence[Answer]) -> None:
     before = path.read_text(encoding="utf-8")
     if before and not before.endswith("\n"):  # as some editors leave it
         before += "\n"
-    lines = [json.dumps(record, ensure_ascii=False) + "\n" for record in records]
+    lines = [json.dumps(seal(record), ensure_ascii=False) + "\n" for record in records]
     write_text(path, before + "".join(lines))
 
 
 def _parse(where: str, line: str, ids: Set[str], label_names: Sequence[str]) -> Answer:
-    record = json.loads(line)
+    record = open_sealed(json.loads(line))
     if not isinstance(record, dict) or not {"id", "labels"} <= record.keys():
         raise ValueError('expected an object with "id" and "labels"')
     identity, labels = record["id"], record["labels"]

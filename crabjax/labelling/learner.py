@@ -30,6 +30,7 @@ from crabjax.labelling.saved_learner import (
 from crabjax.labelling.suggestion import Suggestion, cover, query
 from crabjax.metrics import evaluate
 from crabjax.models import Params, get_builder
+from crabjax.progress import doing
 from crabjax.strategies import EmptyPoolError, Pool, get_strategy
 from crabjax.thresholds import HALF, ensemble_threshold, expected_f1_threshold
 
@@ -188,6 +189,7 @@ class Learner:
         scores = evaluate(probabilities[None], truth, self.threshold())  # type: ignore[arg-type]
         return {name: float(value[0]) for name, value in scores._asdict().items()}
 
+    @doing("cross-validation: training on parts of the answers")
     def learning_curve(self) -> LearningCurve:
         """Estimated scores by the number of answers, from cross-validation on the answers.
 
@@ -274,6 +276,7 @@ class Learner:
             self._encoded = encode_texts(self.config, self._known.texts, len(self.label_names))
         return self._encoded
 
+    @doing("training the ensemble")
     def _ensemble(self) -> Params:
         if self._params is None:
             labels, config = self._known.labels(), self.config.ensemble
@@ -307,6 +310,7 @@ class Learner:
             self.config.devices,
         )
 
+    @doing("predicting all documents")
     def _seen_logits(self) -> np.ndarray:
         """Member logits of every text seen, [E, N, K]."""
         if self._logits is None:
@@ -315,6 +319,7 @@ class Learner:
             self._logits = predict_logits(documents.model, params, documents.inputs, batch)
         return self._logits
 
+    @doing("choosing documents")
     def _pool(self, unlabelled: np.ndarray) -> Pool:
         loop, features = self.config.loop, None
         if get_strategy(self.config.strategy.name).needs_features(self.config.strategy):

@@ -20,12 +20,23 @@ from crabjax.files import (
     CsvStyle,
     DataError,
     check_writable,
-    csv_style,
     lock,
+    sha256,
     write_text,
 )
 from crabjax.inputs import check_encoder
-from crabjax.labelling.about import INTERFACE, About, check_names, read_about, write_about
+from crabjax.labelling.about import (
+    INTERFACE,
+    PROJECT,
+    About,
+    ProjectWarning,
+    check_hashes,
+    check_names,
+    read_about,
+    say_equal_texts,
+    style_of,
+    write_about,
+)
 from crabjax.labelling.answer_log import ProjectError, append_to_log, read_log
 from crabjax.labelling.answers import SKIPPED, WITHDRAWN, Answer, Said
 from crabjax.labelling.exchange import (
@@ -41,12 +52,8 @@ from crabjax.labelling.review import Known, find_problems, same_text
 from crabjax.labelling.saved_learner import SavedLearnerError
 from crabjax.strategies import get_strategy
 
-PROJECT, CONFIG, TEXTS, LABELS = "project.json", "config.yaml", "texts.jsonl", "labels.jsonl"
+CONFIG, TEXTS, LABELS = "config.yaml", "texts.jsonl", "labels.jsonl"
 KEPT = "model"
-
-
-class ProjectWarning(UserWarning):
-    """Something that can be made again was lost, or input that may not be what was meant."""
 
 
 class Added(NamedTuple):
@@ -106,10 +113,10 @@ class Project:
         get_strategy(config.strategy.name).check_members(config.ensemble.members)
         check_encoder(config)
         _check_new(folder)
-        style = _style(texts, text_column)
+        style = style_of(texts, text_column)
         csv_format = CsvFormat(text_column, csv_delimiter=style.delimiter)
         corpus = read_corpus(texts, csv_format=csv_format, labelled=False)
-        _say_equal_texts(texts, corpus.documents)
+        say_equal_texts(texts, corpus.documents)
         ids = corpus.ids or [str(number) for number in range(1, len(corpus) + 1)]
         folder.mkdir(PRIVATE, parents=True, exist_ok=True)
         with lock(folder):
@@ -120,7 +127,8 @@ class Project:
             write_text(folder / INTERFACE, labelling_interface(names))
             write_text(folder / LABELS, "")
             # Written last: a folder without it is not a project, and can be begun again.
-            write_about(folder / PROJECT, About(names, style))
+            hashes = {name: sha256(folder / name) for name in (TEXTS, CONFIG)}
+            write_about(folder / PROJECT, About(names, style, hashes))
         return cls.open(folder)
 
     @classmethod
@@ -136,10 +144,12 @@ class Project:
                 f"{folder}: no labelling project here; make one with `init`, or name its folder "
                 "with --project"
             )
-        names, style = read_about(path)
+        about = read_about(path)
+        check_hashes(folder, about)
         corpus = read_corpus(folder / TEXTS)
         config = load_stored(folder / CONFIG)
-        return cls(folder, config, names, corpus.ids or [], corpus.documents, style)
+        names, ids = about.label_names, corpus.ids or []
+        return cls(folder, config, names, ids, corpus.documents, about.style)
 
     @cached_property
     def text_of(self) -> dict[str, str]:
@@ -297,23 +307,3 @@ def _check_new(folder: Path) -> None:
             f"{labels}: holds answers of a project whose {PROJECT} is gone; put that back, or "
             "choose another folder"
         )
-
-
-def _say_equal_texts(path: Path, texts: Sequence[str]) -> None:
-    distinct = len(set(texts))
-    if 2 * distinct < len(texts):
-        warnings.warn(
-            f"{path}: {len(texts)} documents, but {distinct} different texts; equal ones share "
-            "their answers. Is this the right column?",
-            ProjectWarning,
-            stacklevel=3,
-        )
-
-
-def _style(texts: Path, text_column: str) -> CsvStyle:
-    if texts.suffix != ".csv" or not texts.is_file():
-        return PLAIN
-    try:
-        return csv_style(texts, [text_column])
-    except DataError as error:
-        raise DataError(f"{error}; --text-column names another column") from error

@@ -17,6 +17,7 @@ from flax.traverse_util import flatten_dict, unflatten_dict
 from crabjax.files import PRIVATE, atomic_write, write_text
 from crabjax.models import Params
 from crabjax.models.pretrained import stack_layers
+from crabjax.seals import BrokenSealError, open_sealed, seal
 
 STATE, PARAMS = "learner.json", "params.safetensors"
 VERSION = metadata.version("crabjax")
@@ -49,7 +50,7 @@ def write_saved(folder: Path, saved: SavedLearner) -> None:
         with atomic_write(folder / PARAMS) as file:
             file.write(content)
     about = {"format": _FORMAT, "version": saved.version, "params": digest}
-    write_text(folder / STATE, json.dumps(about | saved.state))
+    write_text(folder / STATE, json.dumps(seal(about | saved.state)))
 
 
 def read_saved(folder: Path) -> SavedLearner:
@@ -62,7 +63,9 @@ def read_saved(folder: Path) -> SavedLearner:
 
     path = folder / STATE
     try:
-        state = json.loads(path.read_text(encoding="utf-8"))
+        state = open_sealed(json.loads(path.read_text(encoding="utf-8")))
+    except BrokenSealError as error:
+        raise SavedLearnerError(f"{path}: damaged: {error}") from error
     except (OSError, ValueError) as error:
         raise SavedLearnerError(f"{path}: no saved learner here ({error})") from error
     if not isinstance(state, dict) or state.pop("format", None) != _FORMAT:

@@ -4,6 +4,7 @@ import json
 import math
 from collections import Counter
 from contextlib import suppress
+from typing import Any
 
 from crabjax.files import write_text
 from crabjax.labelling.learner import NotFittedError
@@ -41,6 +42,20 @@ def status_text(project: Project) -> str:
     except OSError as error:  # as of a project that may be read, but not written
         return "\n".join([*lines, f"no picture: {picture}: {error.strerror}"])
     return "\n".join([*lines, f"picture: {picture}"])
+
+
+def status_facts(project: Project) -> dict[str, Any]:
+    """The same as numbers: counts, and the estimated curve where there is one."""
+    answers = project.answers()
+    labelled = [one.labels for one in answers.values() if isinstance(one.labels, list)]
+    curve = estimate(project)
+    return {
+        "documents": len(set(project.texts)),
+        "labelled": len(labelled),
+        "skipped": len(answers) - len(labelled),
+        "labels": dict(Counter(label for labels in labelled for label in labels)),
+        "curve": None if curve is None else curve._asdict(),
+    }
 
 
 def estimate(project: Project) -> LearningCurve | None:

@@ -20,12 +20,11 @@ from crabjax.models.hashed_dropout import Noise, draw_noise, hashed_dropout
 from crabjax.models.pretrained import Architecture, load_parameters, read_architecture
 from crabjax.models.pretrained_files import resolve_pretrained
 
-
 _POLICIES = jax.checkpoint_policies
 # By what the backward pass computes again, what it finds kept.
 _KEPT = {
     "nothing": None,
-    "cheap": _POLICIES.save_only_these_names("projected", "mixed"),
+    "cheap": _POLICIES.save_only_these_names("mixed"),
     "layers": _POLICIES.nothing_saveable,
 }
 
@@ -118,7 +117,9 @@ class Encoder(nnx.Module):
     The parameters of all layers lie side by side, [layers, ...]: one loop runs over them.
     """
 
-    def __init__(self, architecture: Architecture, dtype, recomputed: Recomputed, *, rngs: nnx.Rngs):
+    def __init__(
+        self, architecture: Architecture, dtype, recomputed: Recomputed, *, rngs: nnx.Rngs
+    ):
         self.positions = architecture.positions
         self.count = architecture.layers
         self.recomputed: Recomputed = recomputed
@@ -223,7 +224,7 @@ class Layer(nnx.Module):
         self.output_rate = architecture.dropout
         self.dtype = dtype
 
-    def draw_noise(self, shape: tuple[int, int, int], key: jax.Array) -> LayerNoise:
+    def draw_noise(self, shape: tuple[int, ...], key: jax.Array) -> LayerNoise:
         """The noise of a layer for states of a shape [B, T, D]."""
         keys, (documents, tokens, _) = jax.random.split(key, 3), shape
         weights = documents, self.attention.heads, tokens, tokens
@@ -259,14 +260,13 @@ class Attention(nnx.Module):
         """States [B, T, D], floor [B, T] of the scores -> [B, T, D]."""
 
         def project(part):  # [B, T, D] -> [B, heads, T, D / heads]
-            projected = checkpoint_name(part(states), "projected")
-            return projected.reshape(*states.shape[:2], self.heads, -1).swapaxes(1, 2)
+            return part(states).reshape(*states.shape[:2], self.heads, -1).swapaxes(1, 2)
 
         query, key, value = map(project, (self.query, self.key, self.value))
         scores = (query @ key.swapaxes(2, 3)).astype(jnp.float32)
         scores = scores / query.shape[-1] ** 0.5 + floor[:, None, None, :]
         highest = jax.lax.stop_gradient(scores.max(axis=-1, keepdims=True))
-        # What lies in memory between the two matrix products has the precision of the states.
+        # What lies in memory between the two matrix products has the dtype of the states.
         lower = (scores - highest).astype(value.dtype)  # [B, heads, T, T]
         weights = jnp.exp(lower.astype(jnp.float32))
         # The softmax divides after the product, over D / heads columns instead of T: up to 2.5

@@ -6,6 +6,7 @@ anchors are padded to the most there can be: only values change between rounds.
 
 import functools
 import math
+from collections.abc import Callable
 from typing import NamedTuple
 
 import jax
@@ -18,10 +19,13 @@ from crabjax.devices.batches import in_batches
 from crabjax.devices.memory import halve_once, halve_until_it_fits, program_bytes
 from crabjax.devices.mesh import ENSEMBLE, POOL, current_mesh, place
 from crabjax.scoring.beta import BetaRule
-from crabjax.scoring.elr import expected_loss_reduction
+from crabjax.scoring.elr import expected_loss_reduction, total_loss_reduction
 from crabjax.scoring.released import released_score
 
 CHUNK_SIZE = 512  # candidates, where the memory allows
+
+Kernel = Callable[..., jax.Array]
+"""``expected_loss_reduction`` or ``total_loss_reduction``."""
 
 
 class Anchors(NamedTuple):
@@ -67,14 +71,19 @@ def pool_gains(
       rule: the scoring rule.
       label_weights: float [K], ones if None.
     """
-    probabilities = expit(logits[:, candidates])  # [E, X, K]
-    members, _, labels = probabilities.shape
-    if label_weights is None:
-        label_weights = np.ones(labels, np.float32)
-    given = anchors.probabilities, np.asarray(label_weights, np.float32)
-    chunk_size = _largest_chunk(members, anchors.probabilities.shape[1], labels, rule)
-    score = functools.partial(_score, current_mesh(), rule, probabilities, *given)
-    return halve_once("candidates scored at once", chunk_size, score)[:, : anchors.count]
+    score = functools.partial(_pool_scores, expected_loss_reduction)
+    return score(logits, candidates, anchors, rule, label_weights)[:, : anchors.count]
+
+
+def pool_totals(
+    logits: np.ndarray,
+    candidates: np.ndarray,
+    anchors: Anchors,
+    rule: BetaRule,
+    label_weights: np.ndarray | None = None,
+) -> np.ndarray:
+    """The row sums of :func:`pool_gains`, float32 [X], without its [X, P] rows."""
+    return _pool_scores(total_loss_reduction, logits, candidates, anchors, rule, label_weights)
 
 
 def released_gains(
@@ -96,27 +105,39 @@ def released_gains(
     return in_batches(score_block, rows, CHUNK_SIZE)[:, : anchors.count]
 
 
-def _score(mesh: Mesh | None, rule, candidates, anchors, weights, chunk_size: int) -> np.ndarray:
+def _pool_scores(kernel: Kernel, logits, candidates, anchors: Anchors, rule, label_weights):
+    probabilities = expit(logits[:, candidates])  # [E, X, K]
+    members, _, labels = probabilities.shape
+    if label_weights is None:
+        label_weights = np.ones(labels, np.float32)
+    given = anchors.probabilities, np.asarray(label_weights, np.float32)
+    chunk_size = _largest_chunk(members, anchors.probabilities.shape[1], labels, rule)
+    score = functools.partial(_score, current_mesh(), kernel, rule, probabilities, *given)
+    return halve_once("candidates scored at once", chunk_size, score)
+
+
+def _score(mesh: Mesh | None, kernel: Kernel, rule, candidates, anchors, weights, chunk_size: int):
     if mesh is None:
-        gains = expected_loss_reduction(candidates, anchors, rule, weights, chunk_size)
-        return np.asarray(gains)
+        return np.asarray(kernel(candidates, anchors, rule, weights, chunk_size))
     anchors, weights = place(mesh, anchors), place(mesh, weights)
 
     def score_block(block: np.ndarray) -> jax.Array:
-        return _score_on_mesh(mesh, rule, place(mesh, block, (ENSEMBLE, POOL)), anchors, weights)
+        own = place(mesh, block, (ENSEMBLE, POOL))
+        return _score_on_mesh(mesh, kernel, rule, own, anchors, weights)
 
     rows = np.moveaxis(candidates, 1, 0)  # [X, E, K]
     return in_batches(score_block, rows, chunk_size * mesh.size)
 
 
-@functools.partial(jax.jit, static_argnames=("mesh", "rule"))
-def _score_on_mesh(mesh: Mesh, rule: BetaRule, candidates, anchors, weights) -> jax.Array:
-    """[X, E, K], [E, P, K], [K] -> [X, P]: every device scores its own candidates."""
+@functools.partial(jax.jit, static_argnames=("mesh", "kernel", "rule"))
+def _score_on_mesh(
+    mesh: Mesh, kernel: Kernel, rule: BetaRule, candidates, anchors, weights
+) -> jax.Array:
+    """[X, E, K], [E, P, K], [K] -> [X, P] or [X]: every device scores its own candidates."""
 
     def score_own(candidates, anchors, weights):
-        chunk_size = len(candidates)
         candidates = jnp.moveaxis(candidates, 0, 1)
-        return expected_loss_reduction(candidates, anchors, rule, weights, chunk_size)
+        return kernel(candidates, anchors, rule, weights, candidates.shape[1])
 
     rows = PartitionSpec((ENSEMBLE, POOL))
     specs = {"in_specs": (rows, PartitionSpec(), PartitionSpec()), "out_specs": rows}

@@ -22,7 +22,7 @@ def largest(scores: np.ndarray, count: int, generator: np.random.Generator) -> n
 
 
 def select_diverse(
-    gains: np.ndarray,
+    totals: np.ndarray,
     vectors: np.ndarray,
     query_size: int,
     keep_fraction: float,
@@ -30,12 +30,12 @@ def select_diverse(
 ) -> np.ndarray:
     """Positions of ``query_size`` distinct candidates with large gains, and different ones.
 
-    Keeps the best ``keep_fraction`` by row sum where there are more than ``2 * query_size``
+    Keeps the best ``keep_fraction`` by total gain where there are more than ``2 * query_size``
     candidates, normalises their vectors and takes those nearest the k-means centres.
 
     Args:
-      gains: float32 [X, P], the rows of S.
-      vectors: float [X, D], what candidates are told apart by: the gains themselves in the paper.
+      totals: float32 [X], the row sums of S.
+      vectors: float [X, D], what candidates are told apart by: their gains in the paper.
       query_size: at most X.
       keep_fraction: share of the candidates that k-means sees.
       generator: orders equal candidates and seeds k-means.
@@ -43,10 +43,10 @@ def select_diverse(
     Returns:
       int64 [query_size].
     """
-    count = len(gains)
+    count = len(totals)
     if count > 2 * query_size:
         count = max(query_size, math.ceil(keep_fraction * count))
-    kept = largest(gains.sum(axis=1), count, generator)
+    kept = largest(totals, count, generator)
     return kept[kmeans_picks(normalised(vectors[kept]), query_size, generator)]
 
 

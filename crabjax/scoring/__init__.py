@@ -14,3 +14,4 @@ from crabjax.scoring.correlation import label_correlation as label_correlation
 from crabjax.scoring.correlation import pseudo_labels as pseudo_labels
 from crabjax.scoring.correlation import update as update
 from crabjax.scoring.elr import expected_loss_reduction as expected_loss_reduction
+from crabjax.scoring.elr import total_loss_reduction as total_loss_reduction

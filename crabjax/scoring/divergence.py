@@ -8,11 +8,11 @@ powers, and the curvature of a power, relative to that at m, depends on the rati
 
     R_s(r) = int_0^1 (1-u) (1 + u (r-1))^(s-2) du,      (s+1) R_{s+1} = (s-1) r R_s + 1.
 
-For 1 <= s < 2 this is a Stieltjes function, a mixture of 1 / (r + pole) with positive weights, and
-a few poles and a constant approximate it on [0, E]. Over a common denominator that is a quotient of
-polynomials with positive coefficients, but for the numerator's highest where the constant comes out
-just below 0 (s near 1, dozens of members); its term is then small beside the others. Evaluating the
-quotient in float32 loses nothing, and takes neither a power nor a logarithm.
+For 1 <= s < 2 a few poles and a constant, ``c + sum_i w_i / (x + pole_i)``, approximate it on
+[0, E] as a function of x = sqrt(r): r itself would need half as many again. Over a common
+denominator that is a quotient of polynomials whose coefficients are positive, but for one or two of
+the numerator's highest, which are small beside the others. Evaluating the quotient in float32 loses
+next to nothing, and takes neither a power nor a logarithm.
 
 Where neither exponent is a small integer, and in float64, the mean curvature is a Gauss-Jacobi sum
 while q is within a factor of four of m, and 1 - q of 1 - m: its error falls by a factor of nine a
@@ -37,11 +37,14 @@ from crabjax.scoring.beta import (
 
 _TOLERANCE = 2e-6  # largest relative error of a fit
 _MOST_POLES = 20
+_LEAST_RATIO = (
+    1e-6  # below, slopes are those here: the fit is of the square root, whose is infinite
+)
 _FACTOR = 4.0  # within which a few places are enough
 _HIGHEST_DEGREE = 10  # of a power that they integrate exactly
 _MOST_MEMBERS = 1000  # the grid of a fit for more is too long for its equations to be solved
 
-Polynomials = tuple[tuple[float, ...], tuple[float, ...]]
+Coefficients = tuple[tuple[float, ...], ...]
 
 
 class Side(NamedTuple):
@@ -78,28 +81,70 @@ def relative_curvature(
     """Mean curvature between ``mean`` and ``ratio * mean``, divided by ``mean^(alpha-1)``.
 
     Args:
-      ratio: q/m, [C, P], between 0 and ``members``: no mean of E members can grow further.
-      mean: m, [1, P].
+      ratio: q/m, [..., C, P], between 0 and ``members``: no mean of E members can grow further.
+      mean: m, [..., 1, P].
       rule: of a side that :func:`rational_sides` gave.
       members: E.
 
     Returns:
-      ``sum_j binom(beta-1, j) (-m)^j R_{1+alpha+j}(r)``, [C, P].
+      ``sum_j binom(beta-1, j) (-m)^j R_{1+alpha+j}(r)``, [..., C, P]; where m is close to one
+      rounding can take it below zero.
     """
     order, raises = _fitted_order(rule)
-    coefficients = rational_coefficients(order, members)
-    assert coefficients is not None
-    numerator, denominator = coefficients
-    part = evaluate_polynomial(ratio, numerator)
-    if len(denominator) > 1:
-        part = part / evaluate_polynomial(ratio, denominator)
+    part = _fitted_curvature(ratio, order, members)
     for _ in range(raises):
-        part, order = _raise_order(part, order, ratio), order + 1
-    total, degree = part, int(rule.beta) - 1
-    for j in range(1, degree + 1):
-        part, order = _raise_order(part, order, ratio), order + 1
-        total = total + (math.comb(degree, j) * (-mean) ** j) * part
-    return jnp.maximum(total, 0)  # where m is close to one the terms cancel to rounding
+        part, order = ratio * part * ((order - 1) / (order + 1)) + 1 / (order + 1), order + 1
+    factor, rest = _in_moved_mean(order, int(rule.beta) - 1)
+    if not rest:
+        return part
+    moved = mean * ratio
+    by_power = tuple(mean * evaluate_polynomial(mean, one) for one in rest)  # [..., 1, P] each
+    return evaluate_polynomial(moved, factor) * part + evaluate_polynomial(moved, by_power)
+
+
+@functools.lru_cache(maxsize=64)
+def _in_moved_mean(order: float, degree: int) -> tuple[tuple[float, ...], Coefficients]:
+    """``sum_j binom(degree, j) (-m)^j R_{order+j}`` as ``a(q) R_order + m sum_n q^n b_n(m)``.
+
+    The orders follow from one another, and every r comes with an m: ``q = m r``.
+
+    Returns:
+      The coefficients of a, and those of every b_n; lowest power first.
+    """
+    slopes = [(order + step - 1) / (order + step + 1) for step in range(degree)]
+    constants = [1 / (order + step + 1) for step in range(degree)]
+    signed = [(-1) ** j * math.comb(degree, j) for j in range(degree + 1)]
+    factor = tuple(signed[j] * math.prod(slopes[:j]) for j in range(degree + 1))
+    rest = tuple(
+        tuple(
+            signed[n + i + 1] * constants[i] * math.prod(slopes[i + 1 : n + i + 1])
+            for i in range(degree - n)
+        )
+        for n in range(degree)
+    )
+    return factor, rest
+
+
+@functools.partial(jax.custom_jvp, nondiff_argnums=(1, 2))
+def _fitted_curvature(ratio: jax.Array, order: float, members: int) -> jax.Array:
+    """R_order(ratio) by the quotient that was fitted, of any shape."""
+    return _quotient(jnp.sqrt(ratio), order, members)
+
+
+@_fitted_curvature.defjvp
+def _fitted_curvature_jvp(order: float, members: int, primals, tangents):
+    (ratio,), (d_ratio,) = primals, tangents
+    root = jnp.sqrt(jnp.maximum(ratio, _LEAST_RATIO))
+    quotient = functools.partial(_quotient, order=order, members=members)
+    _, slope = jax.jvp(quotient, (root,), (d_ratio / (2 * root),))
+    return _fitted_curvature(ratio, order, members), slope
+
+
+def _quotient(root: jax.Array, order: float, members: int) -> jax.Array:
+    coefficients = rational_coefficients(order, members)
+    assert coefficients is not None  # of a side that rational_sides gave
+    numerator, denominator = (evaluate_polynomial(root, one) for one in coefficients)
+    return numerator / denominator
 
 
 def divergence(
@@ -173,17 +218,12 @@ def _fitted_order(rule: BetaRule) -> tuple[float, int]:
     return 1 + rule.alpha - raises, raises
 
 
-def _raise_order(part: jax.Array, order: float, ratio: jax.Array) -> jax.Array:
-    """R_{s+1} from R_s."""
-    return ratio * part * ((order - 1) / (order + 1)) + 1 / (order + 1)
-
-
 @functools.lru_cache(maxsize=64)
-def rational_coefficients(order: float, members: int) -> Polynomials | None:
-    """Numerator and denominator of R_order on [0, members], lowest power first.
+def rational_coefficients(order: float, members: int) -> Coefficients | None:
+    """Numerator and denominator of R_order on [0, members] in the root of r, lowest power first.
 
     Poles are placed by least squares, from a start that crowds them towards the singularity at
-    0, with as many as the tolerance needs: 8 for the default rule and five members. None if no
+    0, with as many as the tolerance needs: 5 for the default rule and five members. None if no
     fit reaches the tolerance.
     """
     if order == 2:
@@ -193,13 +233,13 @@ def rational_coefficients(order: float, members: int) -> Polynomials | None:
     from scipy.optimize import least_squares
 
     grid = max(members, 2) * np.linspace(0, 1, 400) ** 6
-    exact = _exact_curvature(order, grid)
+    exact, roots = _exact_curvature(order, grid), np.sqrt(grid)
     for count in range(2, _MOST_POLES + 1):
-        start = np.log(5 * grid[-1]) + 5.5 * (np.sqrt(np.arange(1, count + 1)) - np.sqrt(count))
-        error = lambda log_poles: (_weights(log_poles, grid, exact)[1] / exact - 1) / _TOLERANCE
+        start = np.log(2 * roots[-1]) + 4 * (np.sqrt(np.arange(1, count + 1)) - np.sqrt(count))
+        error = lambda log_poles: (_weights(log_poles, roots, exact)[1] / exact - 1) / _TOLERANCE
         log_poles = least_squares(error, start, max_nfev=40).x
         if np.abs(error(log_poles)).max() <= 1:
-            return _as_polynomials(_weights(log_poles, grid, exact)[0], np.exp(log_poles))
+            return _as_polynomials(_weights(log_poles, roots, exact)[0], np.exp(log_poles))
     return None
 
 
@@ -218,8 +258,8 @@ def _weights(
     return weights, basis @ weights
 
 
-def _as_polynomials(weights: np.ndarray, poles: np.ndarray) -> Polynomials:
-    """``weights[0] + sum_i weights[i+1] / (r + poles[i])`` over its common denominator."""
+def _as_polynomials(weights: np.ndarray, poles: np.ndarray) -> Coefficients:
+    """``weights[0] + sum_i weights[i+1] / (x + poles[i])`` over its common denominator."""
     denominator = np.poly(-poles)
     numerator = weights[0] * denominator
     for i, weight in enumerate(weights[1:]):

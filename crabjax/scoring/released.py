@@ -12,7 +12,7 @@ import jax
 import jax.numpy as jnp
 
 from crabjax.scoring.beta import BetaRule, beta_losses
-from crabjax.scoring.elr import zero_pairs
+from crabjax.scoring.gain import zero_pairs
 
 _SMALLEST = 1e-12  # keeps the posterior of an outcome that no member expects finite
 

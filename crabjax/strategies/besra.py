@@ -22,5 +22,6 @@ def besra(key: jax.Array, pool: Pool, query_size: int, config: StrategyConfig) -
     rule = BetaRule(config.alpha, config.beta)
     gains = pool_gains(pool.logits, pool.unlabelled, anchors, rule)
     start = host_generator(key, "cluster")
-    picks = select_diverse(gains, gains, query_size, config.keep_fraction, start)
-    return Selection(pool.unlabelled[picks], {}, gains[picks].mean(axis=1))
+    totals = gains.sum(axis=1)
+    picks = select_diverse(totals, gains, query_size, config.keep_fraction, start)
+    return Selection(pool.unlabelled[picks], {}, totals[picks] / anchors.count)

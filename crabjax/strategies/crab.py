@@ -1,6 +1,7 @@
 """CRAB: correlation-aware active learning with beta scoring rules."""
 
 from collections.abc import Callable
+from typing import NamedTuple
 
 import jax
 import numpy as np
@@ -10,7 +11,7 @@ from crabjax.keys import draw_up_to, host_generator
 from crabjax.pool.decay import decay_factor
 from crabjax.pool.kmeans import kmeans_picks
 from crabjax.pool.refine import SOURCES, Draw, refine_pool
-from crabjax.pool.score import draw_anchors, pool_gains, released_gains
+from crabjax.pool.score import draw_anchors, pool_gains, pool_totals, released_gains
 from crabjax.pool.select import normalised, select_diverse
 from crabjax.scoring.beta import BetaRule
 from crabjax.scoring.correlation import (
@@ -22,7 +23,21 @@ from crabjax.strategies.base import Pool, Selection, register
 from crabjax.strategies.common import beliefs_of
 
 Rows = Callable[[np.ndarray], np.ndarray]
-"""From documents [X] to their rows of S, [X, P]."""
+"""From documents [X] to their rows of S, [X, P], or to the sums of these, [X]."""
+
+
+class Scorer(NamedTuple):
+    """Gains on one draw of anchors."""
+
+    gains_of: Rows
+    totals_of: Rows  # much less to move and to hold, where rows are not needed
+    anchors: int
+
+    def knowing(self, unlabelled: np.ndarray, gains: np.ndarray) -> "Scorer":
+        """The same once the rows of all unlabelled documents are known: nothing is scored again."""
+        gains_of = _looked_up(unlabelled, gains)
+        totals_of = _looked_up(unlabelled, gains.sum(axis=1))
+        return Scorer(gains_of, totals_of, self.anchors)
 
 
 @register(
@@ -44,7 +59,7 @@ def crab(key: jax.Array, pool: Pool, query_size: int, config: StrategyConfig) ->
       ``score_spread``, how far apart their scores are.
     """
     correlation, traits = beliefs_of(pool, config)
-    gains_of = _scorer(pool, correlation, config, host_generator(key, "anchors"))
+    scorer = _scorer(pool, correlation, config, host_generator(key, "anchors"))
 
     def random_draw(documents, count, source, label=0):
         return draw_up_to(host_generator(key, source, label), documents, count)
@@ -55,8 +70,8 @@ def crab(key: jax.Array, pool: Pool, query_size: int, config: StrategyConfig) ->
         hard_size = round(decay * hard_size)
     draw = random_draw
     if config.draw == "kmeans":
-        gains = gains_of(pool.unlabelled)
-        gains_of = _looked_up(pool.unlabelled, gains)
+        gains = scorer.gains_of(pool.unlabelled)
+        scorer = scorer.knowing(pool.unlabelled, gains)
         draw = _kmeans_draw(_looked_up(pool.unlabelled, normalised(gains)), key)
     candidates = refine_pool(
         traits, pool.unlabelled, query_size, hard_size, config, draw, random_draw
@@ -64,21 +79,23 @@ def crab(key: jax.Array, pool: Pool, query_size: int, config: StrategyConfig) ->
     limit = config.candidate_limit
     limit = limit and max(limit, query_size)
     candidates = candidates.at_most(limit, host_generator(key, "limit"))
-    gains = gains_of(candidates.documents)
-    vectors = gains
     if config.cluster == "features":
         assert pool.features is not None  # the registration asks for them
+        totals = scorer.totals_of(candidates.documents)
         vectors = pool.features[candidates.documents]
+    else:
+        vectors = scorer.gains_of(candidates.documents)
+        totals = vectors.sum(axis=1)
     keep = 1.0 if pool.round < config.representative_rounds else config.keep_fraction
-    picks = select_diverse(gains, vectors, query_size, keep, host_generator(key, "cluster"))
-    info = {"candidates": candidates.per_source(), "score_spread": _relative_spread(gains)}
+    picks = select_diverse(totals, vectors, query_size, keep, host_generator(key, "cluster"))
+    info = {"candidates": candidates.per_source(), "score_spread": _relative_spread(totals)}
     sources = [SOURCES[source] for source in candidates.sources[picks]]
-    return Selection(candidates.documents[picks], info, gains[picks].mean(axis=1), sources)
+    return Selection(candidates.documents[picks], info, totals[picks] / scorer.anchors, sources)
 
 
 def _scorer(
     pool: Pool, correlation: Correlation, config: StrategyConfig, generator: np.random.Generator
-) -> Rows:
+) -> Scorer:
     """Gains on one draw of anchors."""
     anchors = draw_anchors(pool.logits, pool.unlabelled, config.anchor_fraction, generator)
     rule = BetaRule(config.alpha, config.beta)
@@ -86,18 +103,21 @@ def _scorer(
     if config.attention:
         attention = correlation_attention(correlation.positive, config.gamma, config.attention_norm)
         weights = np.asarray(attention_label_weights(attention))
-    gains = released_gains if config.score == "released" else pool_gains
-    return lambda documents: gains(pool.logits, documents, anchors, rule, weights)
+    score = lambda kernel: lambda some: kernel(pool.logits, some, anchors, rule, weights)
+    if config.score == "released":
+        gains_of = score(released_gains)
+        return Scorer(gains_of, lambda some: gains_of(some).sum(axis=1), anchors.count)
+    return Scorer(score(pool_gains), score(pool_totals), anchors.count)
 
 
-def _relative_spread(gains: np.ndarray) -> float:
+def _relative_spread(totals: np.ndarray) -> float:
     """Largest minus smallest row sum of S, relative to their mean; 0 where all are zero."""
-    totals = gains.sum(axis=1, dtype=np.float64)
+    totals = totals.astype(np.float64)
     return float(np.ptp(totals) / np.abs(totals).mean()) if totals.any() else 0.0
 
 
 def _looked_up(unlabelled: np.ndarray, rows: np.ndarray) -> Rows:
-    """Of rows [u, P] that are known for all unlabelled documents [u], which are sorted."""
+    """Of rows [u, ...] that are known for all unlabelled documents [u], which are sorted."""
     return lambda documents: rows[np.searchsorted(unlabelled, documents)]
 
 

@@ -1,16 +1,13 @@
 """EPIG: what a label would say about other documents."""
 
 import jax
-import numpy as np
 
 from crabjax.config import StrategyConfig
 from crabjax.keys import host_generator
-from crabjax.pool.score import draw_anchors, pool_gains
+from crabjax.pool.score import draw_anchors, pool_totals
 from crabjax.pool.select import largest
 from crabjax.scoring.beta import BetaRule
 from crabjax.strategies.base import Pool, Selection, register
-
-_BLOCK_SIZE = 2048  # documents whose gains on all anchors are held at once
 
 
 @register("epig", needs_disagreement=True)
@@ -23,8 +20,7 @@ def epig(key: jax.Array, pool: Pool, query_size: int, config: StrategyConfig) ->
     """
     draw = host_generator(key, "anchors")
     anchors = draw_anchors(pool.logits, pool.unlabelled, config.anchor_fraction, draw)
-    blocks = np.split(pool.unlabelled, range(_BLOCK_SIZE, len(pool.unlabelled), _BLOCK_SIZE))
-    gains = (pool_gains(pool.logits, block, anchors, BetaRule(0.0, 0.0)) for block in blocks)
-    scores = np.concatenate([block.mean(axis=1) for block in gains])
+    totals = pool_totals(pool.logits, pool.unlabelled, anchors, BetaRule(0.0, 0.0))
+    scores = totals / anchors.count
     best = largest(scores, query_size, host_generator(key, "ties"))
     return Selection(pool.unlabelled[best], {}, scores[best])

@@ -1,6 +1,7 @@
 """The README's labelling walk, command by command, and what the script says to mistakes."""
 
 import csv
+import json
 import os
 import subprocess
 import sys
@@ -66,6 +67,7 @@ def project(tmp_path_factory):
 def test_every_command_says_what_it_did(project):
     folder, (init, first, add, status, second, predict) = project
     assert "labelling: 90 documents, 2 labels" in init
+    assert "labels: red; blue" in init
     assert "first.csv: 40 documents to label" in first
     assert "chosen to cover all of them" in first
     assert "added 40 labelled and 0 skipped documents" in add
@@ -90,6 +92,17 @@ def test_mistakes_are_one_message_and_change_nothing(project):
     assert (folder / "labelling/labels.jsonl").read_bytes() == before
 
 
+def test_label_names_are_read_as_csv_and_printed(tmp_path):
+    (tmp_path / "pool.csv").write_text("text\none two\none two\nthree\n")
+    (tmp_path / "names.txt").write_text("news, world\n\nCafe\u0301\n", encoding="utf-8")
+    begin = ("init", "--texts", "pool.csv", "--project")
+    done = query(tmp_path, *begin, "a", "--labels", '"news, world", sport')
+    assert "labels: news, world; sport" in done.stdout
+    assert "1 texts equal an earlier one and share its answers; 0 are empty" in done.stdout
+    done = query(tmp_path, *begin, "b", "--labels-file", "names.txt", "--json")
+    assert json.loads(done.stdout)["labels"] == ["news, world", "Caf\xe9"]
+
+
 def test_the_readme_section_is_short():
     section = (ROOT / "README.md").read_text(encoding="utf-8").split("## Label your own texts")[1]
     assert len(section.split("\n## ")[0].splitlines()) <= 30
@@ -97,13 +110,15 @@ def test_the_readme_section_is_short():
 
 @pytest.mark.slow
 def test_the_readme_walk(tmp_path):
-    (tmp_path / "scripts").symlink_to(ROOT / "scripts")
-    python = tmp_path / ".venv/bin/python"
-    python.parent.mkdir(parents=True)
-    python.write_text(f'#!/bin/sh\nexec {sys.executable} "$@"\n')
-    python.chmod(0o755)
+    commands = {"python": sys.executable, "crabjax": f"{sys.executable} -m crabjax"}
+    for name, command in commands.items():
+        path = tmp_path / "bin" / name
+        path.parent.mkdir(exist_ok=True)
+        path.write_text(f'#!/bin/sh\nexec {command} "$@"\n')
+        path.chmod(0o755)
+    script = f'PATH="$PWD/bin:$PATH"; export PYTHONPATH="{ROOT}"\n{readme_commands()}'
     # Five minutes of processor time were seen; the limit is for a walk that hangs.
-    output = run(tmp_path, "bash", "-e", "-c", readme_commands(), timeout=1800).stdout
+    output = run(tmp_path, "bash", "-e", "-c", script, timeout=1800).stdout
     assert output.count("to_label.jsonl: 40 documents to label") == 2
     assert output.count("chosen to cover all of them") == 1  # only the first is a cold start
     assert output.count("added 40 labelled and 0 skipped documents") == 2

@@ -18,8 +18,8 @@ from crabjax.devices.mesh import use_devices
 from crabjax.ensemble import fit_ensemble, member_keys, on_mesh, predict_features, predict_logits
 from crabjax.ensemble.train import Recipe, TrainingData
 from crabjax.models import build_model
-from crabjax.pool.score import Anchors, _score_on_mesh, pool_gains
-from crabjax.scoring import BetaRule, expected_loss_reduction
+from crabjax.pool.score import Anchors, _score_on_mesh, pool_gains, pool_totals
+from crabjax.scoring import BetaRule, expected_loss_reduction, total_loss_reduction
 
 DOCUMENTS, FEATURES, LABELS = 60, 5, 3
 MODELS = {
@@ -116,8 +116,10 @@ def test_scores(weights):
     expected = pool_gains(logits, candidates, anchors, BetaRule(), weights)
     with on(4, 2):
         found = pool_gains(logits, candidates, anchors, BetaRule(), weights)
+        totals = pool_totals(logits, candidates, anchors, BetaRule(), weights)
     assert found.shape == (647, 17)
     np.testing.assert_allclose(found, expected, rtol=1e-5, atol=1e-9)
+    np.testing.assert_allclose(totals, expected.sum(axis=1), rtol=1e-5)
 
 
 def shape(*size, dtype: Any = jnp.float32) -> Any:
@@ -136,7 +138,8 @@ def trace_sharded(name, mesh):
     yield on_mesh._train.trace(mesh, Recipe(model, CONFIG, 8), params, data)
     yield on_mesh.member_logits.trace(mesh, model, params, inputs)
     yield on_mesh.member_features.trace(mesh, model, first, inputs)
-    yield _score_on_mesh.trace(mesh, BetaRule(), *scored)
+    for kernel in (expected_loss_reduction, total_loss_reduction):
+        yield _score_on_mesh.trace(mesh, kernel, BetaRule(), *scored)
 
 
 @pytest.mark.parametrize("name", MODELS)
@@ -159,3 +162,6 @@ def test_sharded_candidates_give_sharded_scores():
     assert len(found.sharding.device_set) == 8
     assert found.addressable_shards[0].data.shape == (4, 5)
     np.testing.assert_allclose(found, expected_loss_reduction(probs, probs[:, :5]), rtol=1e-5)
+    totals = total_loss_reduction(candidates, probs[:, :5])
+    assert totals.addressable_shards[0].data.shape == (4,)
+    np.testing.assert_allclose(totals, found.sum(axis=1), rtol=1e-5)

@@ -285,7 +285,8 @@ def test_a_stale_model_is_trained_again_in_one_line(project, old, new, message):
     project.add([entry("d3", ["a"])])
     project.keep(project.learner())
     path = project.folder / "model" / "learner.json"
-    path.write_text(re.sub(old, new, path.read_text()))
+    unsealed = re.sub(r', "sum": "[0-9a-f]+"', "", path.read_text())
+    path.write_text(re.sub(old, new, unsealed))
     with pytest.warns(ProjectWarning, match=message) as caught:
         assert restored(project).labelled == 1
     assert str(caught[0].message).endswith("the model is trained again")

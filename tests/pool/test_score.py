@@ -8,7 +8,7 @@ from scipy.special import expit
 
 from crabjax.keys import draw_up_to, host_generator
 from crabjax.pool import score
-from crabjax.pool.score import draw_anchors, pool_gains, released_gains
+from crabjax.pool.score import draw_anchors, pool_gains, pool_totals, released_gains
 from crabjax.scoring.beta import BetaRule
 from crabjax.scoring.elr import expected_loss_reduction
 from crabjax.scoring.released import released_score
@@ -50,6 +50,8 @@ def test_gains_do_not_depend_on_padding(logits):
     found = pool_gains(logits, candidates, anchors, RULE, weights)
     assert found.shape == (7, anchors.count)
     np.testing.assert_allclose(found, direct, rtol=1e-5, atol=1e-7)
+    totals = pool_totals(logits, candidates, anchors, RULE, weights)
+    np.testing.assert_allclose(totals, direct.sum(axis=1), rtol=1e-5)
 
 
 @pytest.mark.parametrize("weights", [None, np.array([1.0, 0.5, 2.0, 0.0])])

@@ -59,6 +59,6 @@ def test_the_range_of_labels_needed_is_that_of_resampled_seeds():
 
 def test_labels_needed_by_hand():
     reference = run({0: [0.1, 0.2, 0.4]})
-    assert labels_needed(run({0: [0.2, 0.3, 0.5]}), reference) == pytest.approx(25)
-    assert labels_needed(run({0: [0.4, 0.5, 0.6]}), reference) == 10
-    assert labels_needed(run({0: [0.1, 0.2, 0.3]}), reference) == np.inf
+    assert labels_needed(run({0: [0.2, 0.3, 0.5]}), reference, "micro_f1") == pytest.approx(25)
+    assert labels_needed(run({0: [0.4, 0.5, 0.6]}), reference, "micro_f1") == 10
+    assert labels_needed(run({0: [0.1, 0.2, 0.3]}), reference, "micro_f1") == np.inf

@@ -22,6 +22,7 @@ from crabjax import (
     has_no_label,
     label_correlation,
     pseudo_labels,
+    total_loss_reduction,
     update,
 )
 
@@ -38,6 +39,7 @@ KERNELS = {
     "beta_losses": (lambda q: beta_losses(q, RULE), (PROBS[0],), (0,), 0),
     "gains": (lambda c, a: expected_loss_reduction(c, a, RULE), (PROBS, OTHERS), (1, None), 0),
     "gains, anchors cut": (expected_loss_reduction, (PROBS, OTHERS), (None, 1), 1),
+    "totals": (lambda c, a: total_loss_reduction(c, a, RULE), (PROBS, OTHERS), (1, None), 0),
     "gains, any rule": (
         lambda c, a: expected_loss_reduction(c, a, BetaRule(0.5, 1.7)),
         (PROBS, OTHERS),
@@ -59,7 +61,7 @@ KERNELS = {
     "label_weights": (attention_label_weights, (SQUARE,), (None,), None),
     "evaluate": (evaluate, (PROBS, LABELS), (0, None), 0),
 }
-DIFFERENTIABLE = ["beta_entropy", "beta_losses", "gains", "gains, any rule", "attention"]
+DIFFERENTIABLE = ["beta_entropy", "beta_losses", "gains", "totals", "gains, any rule", "attention"]
 each_kernel = pytest.mark.parametrize("name", KERNELS)
 
 

@@ -45,9 +45,9 @@ def test_info_counts_candidates_by_source():
 
 
 def test_spread_of_scores_by_hand():
-    gains = np.array([[1, 1], [0, 4], [2, 0]], np.float32)  # row sums 2, 4, 2
-    assert _relative_spread(gains) == _relative_spread(-gains) == pytest.approx(2 / (8 / 3))
-    assert _relative_spread(0 * gains) == 0.0
+    totals = np.array([2, 4, 2], np.float32)
+    assert _relative_spread(totals) == _relative_spread(-totals) == pytest.approx(2 / (8 / 3))
+    assert _relative_spread(0 * totals) == 0.0
 
 
 def test_hard_documents_left_are_those_without_a_predicted_label():
@@ -170,6 +170,23 @@ def test_drawing_by_chance_scores_the_candidates_alone(monkeypatch):
     selection = query(pool)
     assert len(scored) == sum(selection.info["candidates"].values()) < len(pool.unlabelled)
     assert set(selection.indices) <= set(scored)
+
+
+def test_clusters_of_features_need_no_rows(monkeypatch):
+    """The default forms no [X, P] array, and picks what it would pick from one."""
+    pool = pool_of()
+    pool = pool._replace(features=np.random.default_rng(0).random((300, 5), np.float32))
+    config = dataclasses.replace(CONFIG, cluster="features")
+    summed = lambda *given: pool_gains(*given).sum(axis=1)
+    with monkeypatch.context() as patch:
+        patch.setattr("crabjax.strategies.crab.pool_totals", summed)
+        from_rows = query(pool, config)
+    monkeypatch.setattr("crabjax.strategies.crab.pool_gains", None)
+    found = query(pool, config)
+    np.testing.assert_array_equal(found.indices, from_rows.indices)
+    assert found.scores is not None
+    assert from_rows.scores is not None
+    np.testing.assert_allclose(found.scores, from_rows.scores, rtol=1e-5)
 
 
 def test_scores_of_besra_are_mean_gains_under_its_rule():

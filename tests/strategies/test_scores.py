@@ -127,16 +127,3 @@ def test_epig_scores_are_mutual_information():
     np.testing.assert_array_equal(found.indices, unlabelled[best])
     assert found.scores is not None
     np.testing.assert_allclose(found.scores, scores[best], rtol=1e-4)
-
-
-def test_epig_scores_do_not_depend_on_blocks(monkeypatch):
-    logits = np.random.default_rng(0).normal(size=(3, 20, 2)).astype(np.float32)
-    everything = np.arange(20)
-    pool = Pool(logits, np.zeros((20, 2), bool), everything[:3], everything[3:])
-    whole = get_strategy("epig")(jax.random.key(0), pool, 17, StrategyConfig())
-    monkeypatch.setattr("crabjax.strategies.epig._BLOCK_SIZE", 5)
-    parts = get_strategy("epig")(jax.random.key(0), pool, 17, StrategyConfig())
-    np.testing.assert_array_equal(whole.indices, parts.indices)
-    assert whole.scores is not None
-    assert parts.scores is not None
-    np.testing.assert_allclose(whole.scores, parts.scores, rtol=1e-6)

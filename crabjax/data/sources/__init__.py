@@ -1,8 +1,11 @@
-"""Data sets from raw files to the common format; importing this package registers the paper's."""
+"""Data sets from raw files to the common format; importing this package registers all of them."""
 
+from crabjax.data.sources import emotions as emotions
 from crabjax.data.sources import eurlex as eurlex
 from crabjax.data.sources import mimic as mimic
+from crabjax.data.sources import mimic4 as mimic4
 from crabjax.data.sources import rcv1 as rcv1
+from crabjax.data.sources import reuters as reuters
 from crabjax.data.sources import uklex as uklex
 from crabjax.data.sources.common import SOURCES as SOURCES
 from crabjax.data.sources.common import About as About

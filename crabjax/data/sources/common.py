@@ -7,6 +7,8 @@ A source is a function that writes splits from raw files, found by name::
         return Prepared({"train": train_size, "test": test_size}, [])
 """
 
+import hashlib
+import warnings
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import ExitStack
 from dataclasses import dataclass, field
@@ -16,7 +18,7 @@ from typing import NamedTuple, TypeVar
 import numpy as np
 
 from crabjax.data.corpus import json_line
-from crabjax.files import DataError, atomic_write
+from crabjax.files import DataError, DataWarning, atomic_write
 
 
 class About(NamedTuple):
@@ -26,15 +28,15 @@ class About(NamedTuple):
       title: its full name.
       files: the raw files, as they are called where they come from.
       where: the address and the licence.
-      train_size: documents in the paper's training file.
-      test_size: documents in the paper's test file.
+      train_size: documents in the paper's training file; None for all there are.
+      test_size: documents in the paper's test file; None for all there are.
     """
 
     title: str
     files: str
     where: str
-    train_size: int
-    test_size: int
+    train_size: int | None = None
+    test_size: int | None = None
 
 
 class Document(NamedTuple):
@@ -73,8 +75,14 @@ class Prepared(NamedTuple):
     omitted: list[str]
 
 
-Prepare = Callable[[Path, Path, int, int, int], Prepared]
-"""``prepare(raw, output, train_size, test_size, seed)``: from folder ``raw`` to ``output``."""
+Prepare = Callable[..., Prepared]
+"""``prepare(raw, output, train_size, test_size, seed)``: from folder ``raw`` to ``output``.
+
+Sizes are numbers, or None for all there are where the source says so.
+"""
+
+Documents = Callable[[Omitted], Iterable[Document]]
+"""Reads documents, from their file anew at every call, and counts what it leaves out."""
 
 Function = TypeVar("Function", bound=Prepare)
 
@@ -125,6 +133,25 @@ def missing_raw(folder: Path, what: str, about: About) -> DataError:
     )
 
 
+def check_sum(path: Path, published: str | None) -> None:
+    """Warns of a file that is not the published one, to the last bit; None: nothing is known.
+
+    Warns:
+      DataWarning: naming the file; it is read all the same.
+    """
+    if published is None:
+        return
+    with path.open("rb") as file:
+        found = hashlib.file_digest(file, "sha256").hexdigest()
+    if found != published:
+        warnings.warn(
+            f"{path}: not the published file: its SHA-256 is {found[:12]}..., expected "
+            f"{published[:12]}...; broken on the way?",
+            DataWarning,
+            stacklevel=2,
+        )
+
+
 def draw_split(total: int, sizes: Mapping[str, int], seed: int, source: str) -> np.ndarray:
     """The split of each of ``total`` documents as a position in ``sizes``, -1 for none.  # [N]
 
@@ -157,3 +184,37 @@ def write_splits(
                 files[part].write(line)
                 written[names[part]] += 1
     return written
+
+
+def write_drawn(
+    documents: Documents, sizes: Mapping[str, int], seed: int, source: str, output: Path
+) -> Prepared:
+    """Draws disjoint splits at random from all usable documents; these are read twice."""
+    omitted = Omitted()
+    total = sum(1 for _ in documents(omitted))
+    split = draw_split(total, sizes, seed, source)
+    return Prepared(write_splits(documents(Omitted()), split, sizes, output), omitted.lines())
+
+
+def write_published(
+    splits: Mapping[str, Documents], sizes: Mapping[str, int | None], seed: int, output: Path
+) -> Prepared:
+    """Writes splits as they were published, or a random part where a size asks for less.
+
+    Args:
+      splits: by name, what reads the split.
+      sizes: by name, how many documents; all where none is given.
+      seed: of the draw.
+      output: folder for a file a split.
+    """
+    omitted, counts = Omitted(), {}
+    for name, documents in splits.items():  # all are read before the first file is written
+        counts[name] = sum(1 for _ in documents(omitted))
+    drawn = {
+        name: draw_split(total, {name: sizes.get(name) or total}, seed, name)
+        for name, total in counts.items()
+    }
+    written = {}
+    for name, documents in splits.items():
+        written |= write_splits(documents(Omitted()), drawn[name], [name], output)
+    return Prepared(written, omitted.lines())

@@ -1,4 +1,7 @@
-"""MIMIC-III: discharge summaries with the ICD-9 chapters of the admission's diagnoses."""
+"""MIMIC-III: discharge summaries with the ICD-9 chapters of the admission's diagnoses.
+
+MIMIC-IV is read by :mod:`crabjax.data.sources.mimic4`.
+"""
 
 import re
 from collections.abc import Iterator

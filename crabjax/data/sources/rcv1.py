@@ -1,4 +1,8 @@
-"""RCV1-v2: Reuters news with topic codes, from the LYRL2004 token files or the original XML."""
+"""RCV1-v2: Reuters news with topic codes.
+
+Three forms are read: the token files of Lewis et al. (LYRL2004), their vector files, which are the
+matrix of scikit-learn's ``fetch_rcv1``, and the original XML.
+"""
 
 import xml.etree.ElementTree as ElementTree
 import zipfile
@@ -13,25 +17,38 @@ from crabjax.data.sources.common import (
     Document,
     Omitted,
     Prepared,
-    draw_split,
+    check_sum,
     find_raw,
     missing_raw,
     register_source,
-    write_splits,
+    write_drawn,
 )
 from crabjax.files import DataError, read_lines
 
 ABOUT = About(
     title="RCV1-v2",
-    files="either lyrl2004_tokens_*.dat.gz with rcv1-v2.topics.qrels.gz, or the Reuters news items "
-    "(*.xml, or the zip file of each day)",
-    where="https://www.jmlr.org/papers/volume5/lewis04a/lyrl2004_rcv1v2_README.htm (token files, "
-    "free) or https://trec.nist.gov/data/reuters/reuters.html (XML, free for research after a "
-    "signed agreement)",
+    files="either lyrl2004_tokens_*.dat.gz or lyrl2004_vectors_*.dat.gz, with "
+    "rcv1-v2.topics.qrels.gz, or the Reuters news items (*.xml, or the zip file of each day)",
+    where="https://www.jmlr.org/papers/volume5/lewis04a/lyrl2004_rcv1v2_README.htm (tokens and "
+    "vectors, free) or https://trec.nist.gov/data/reuters/reuters.html (XML, free for research "
+    "after a signed agreement)",
     train_size=24_891,
     test_size=6_223,
 )
-QRELS = "rcv1-v2.topics.qrels"
+QRELS = ("rcv1-v2.topics.qrels", "rcv1v2.topics.qrels")  # LYRL2004's name, and scikit-learn's
+# SHA-256 of the vector files, as scikit-learn publishes them.
+CHECKSUMS = {
+    "lyrl2004_vectors_test_pt0.dat.gz":
+        "ed40f7e418d10484091b059703eeb95ae3199fe042891dcec4be6696b9968374",
+    "lyrl2004_vectors_test_pt1.dat.gz":
+        "87700668ae45d45d5ca1ef6ae9bd81ab0f5ec88cc95dcef9ae7838f727a13aa6",
+    "lyrl2004_vectors_test_pt2.dat.gz":
+        "48143ac703cbe33299f7ae9f4995db49a258690f60e5debbff8995c34841c7f5",
+    "lyrl2004_vectors_test_pt3.dat.gz":
+        "dfcb0d658311481523c6e6ca0c3f5a3e1d3d12cde5d7a8ce629a9006ec7dbb39",
+    "lyrl2004_vectors_train.dat.gz":
+        "5468f656d0ba7a83afc7ad44841cf9a53048a5c083eedc005dcdb5cc768924ae",
+}  # fmt: skip
 
 
 @register_source("rcv1", ABOUT)
@@ -39,23 +56,32 @@ def prepare(
     raw: Path, output: Path, train_size: int, test_size: int, seed: int, progress: bool = True
 ) -> Prepared:
     """Writes ``train.jsonl`` and ``test.jsonl``, drawn at random from all usable documents."""
-    tokens = sorted([*raw.glob("lyrl2004_tokens_*.dat"), *raw.glob("lyrl2004_tokens_*.dat.gz")])
-    news = sorted([*raw.rglob("*.xml"), *raw.rglob("*.zip")])
-    if not tokens and not news:
-        raise missing_raw(raw, "token files or news items", ABOUT)
-    if tokens and news:
-        raise DataError(f"{raw}: found both token files and news items; keep one kind here")
-    topics = read_topics(find_raw(raw, QRELS, ABOUT), progress) if tokens else {}
+    forms = {
+        "token files": _dat_files(raw, "tokens"),
+        "vector files": _dat_files(raw, "vectors"),
+        "news items": sorted([*raw.rglob("*.xml"), *raw.rglob("*.zip")]),
+    }
+    found = [form for form, files in forms.items() if files]
+    if not found:
+        raise missing_raw(raw, "token files, vector files or news items", ABOUT)
+    if len(found) > 1:
+        raise DataError(f"{raw}: found both {' and '.join(found)}; keep one kind here")
+    files = forms[found[0]]
+    sizes = {"train": train_size, "test": test_size}
+    if found[0] == "news items":
+        news = lambda omitted: read_news(files, omitted, progress)
+        return write_drawn(news, sizes, seed, str(raw), output)
+    for file in files:
+        check_sum(file, CHECKSUMS.get(file.name))
+    name = next((one for one in QRELS if list(raw.glob(f"{one}*"))), QRELS[0])
+    topics = read_topics(find_raw(raw, name, ABOUT), progress)
+    read = read_token_files if found[0] == "token files" else read_vector_files
+    documents = lambda omitted: read(files, topics, omitted, progress)
+    return write_drawn(documents, sizes, seed, str(raw), output)
 
-    def documents(omitted: Omitted) -> Iterator[Document]:
-        if tokens:
-            return read_token_files(tokens, topics, omitted, progress)
-        return read_news(news, omitted, progress)
 
-    omitted, sizes = Omitted(), {"train": train_size, "test": test_size}
-    total = sum(1 for _ in documents(omitted))
-    split = draw_split(total, sizes, seed, str(raw))
-    return Prepared(write_splits(documents(Omitted()), split, sizes, output), omitted.lines())
+def _dat_files(raw: Path, kind: str) -> list[Path]:
+    return sorted([*raw.glob(f"lyrl2004_{kind}_*.dat"), *raw.glob(f"lyrl2004_{kind}_*.dat.gz")])
 
 
 def read_topics(path: Path, progress: bool = False) -> dict[int, tuple[str, ...]]:
@@ -88,6 +114,39 @@ def read_token_files(
                 omitted.add("no tokens", where)
             else:
                 body = TOKEN_SEPARATOR.join(tokens)
+                yield Document(str(identity), body, topics[identity], tokenised=True)
+
+
+def read_vector_files(
+    paths: list[Path],
+    topics: dict[int, tuple[str, ...]],
+    omitted: Omitted,
+    progress: bool = False,
+) -> Iterator[Document]:
+    """Documents of the form ``id term:weight term:weight ...``: a bag, the heaviest terms first.
+
+    A term is known by its number alone. The order lets a cut to a number of tokens keep those that
+    say most.
+    """
+    for path in paths:
+        for number, line in enumerate(read_lines(path, progress=progress), start=1):
+            where, parts = f"{path}:{number}", line.split()
+            if not parts:
+                continue
+            try:
+                terms = [(-float(weight), int(term)) for term, weight in
+                         (part.split(":") for part in parts[1:])]  # fmt: skip
+                identity = int(parts[0])
+            except ValueError:
+                raise DataError(
+                    f'{where}: expected "id term:weight ...", found {line.strip()[:40]!r}'
+                ) from None
+            if identity not in topics:
+                omitted.add("no topic in the qrels file", where)
+            elif not terms:
+                omitted.add("no terms", where)
+            else:
+                body = TOKEN_SEPARATOR.join(str(term) for _, term in sorted(terms))
                 yield Document(str(identity), body, topics[identity], tokenised=True)
 
 

@@ -1,6 +1,7 @@
 """UK-LEX: laws of the United Kingdom with 18 topics."""
 
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 
 from crabjax.data.sources.common import (
@@ -8,16 +9,17 @@ from crabjax.data.sources.common import (
     Document,
     Omitted,
     Prepared,
-    draw_split,
-    find_raw,
+    missing_raw,
     register_source,
-    write_splits,
+    write_drawn,
+    write_published,
 )
-from crabjax.files import DataError, read_json_lines
+from crabjax.data.sources.records import class_names, find_records, read_records
+from crabjax.files import DataError
 
 ABOUT = About(
     title="UK-LEX (18 labels)",
-    files="uk-lex18.jsonl",
+    files="uk-lex18.jsonl, or train, validation and test as .jsonl or .parquet from the hub",
     where="https://zenodo.org/records/6355465 (free; the texts are under the Open Government "
     "Licence v3.0)",
     train_size=20_000,
@@ -27,22 +29,37 @@ ABOUT = About(
 
 @register_source("uklex", ABOUT)
 def prepare(
-    raw: Path, output: Path, train_size: int, test_size: int, seed: int, progress: bool = True
+    raw: Path,
+    output: Path,
+    train_size: int,
+    test_size: int,
+    seed: int,
+    progress: bool = True,
 ) -> Prepared:
-    """Writes ``train.jsonl`` and ``test.jsonl``, drawn at random from all usable documents."""
-    path = find_raw(raw, "uk-lex18.jsonl", ABOUT)
-    omitted, sizes = Omitted(), {"train": train_size, "test": test_size}
-    total = sum(1 for _ in read_documents(path, omitted, progress))
-    split = draw_split(total, sizes, seed, str(path))
-    documents = read_documents(path, Omitted(), progress)
-    return Prepared(write_splits(documents, split, sizes, output), omitted.lines())
+    """Writes ``train.jsonl`` and ``test.jsonl``.
+
+    They are drawn at random from all usable documents of the one file of the archive; files that
+    are split already stay so.
+    """
+    sizes = {"train": train_size, "test": test_size}
+    if (whole := find_records(raw, ("uk-lex18",))) is not None:
+        documents = partial(read_documents, whole, progress)
+        return write_drawn(documents, sizes, seed, str(whole), output)
+    stems = {"train": ("train",), "test": ("test",), "validation": ("validation", "dev")}
+    paths = {name: find_records(raw, own) for name, own in stems.items()}
+    if paths["train"] is None or paths["test"] is None:
+        raise missing_raw(raw, "uk-lex18.jsonl or uk-lex18.jsonl.gz", ABOUT)
+    splits = {name: partial(read_documents, path, progress) for name, path in paths.items() if path}
+    return write_published(splits, sizes, seed, output)
 
 
-def read_documents(path: Path, omitted: Omitted, progress: bool = False) -> Iterator[Document]:
+def read_documents(path: Path, progress: bool, omitted: Omitted) -> Iterator[Document]:
     """The laws with at least one label: title, then body."""
-    for number, record in read_json_lines(path, progress):
+    names = class_names(path, "labels")
+    for number, record in read_records(path, progress):
         where = f"{path}:{number}"
-        labels, body, title = record.get("labels"), record.get("body"), record.get("title", "")
+        labels, title = record.get("labels"), record.get("title", "")
+        body = record.get("body", record.get("text"))
         if not isinstance(labels, list) or not isinstance(body, str):
             found = ", ".join(record)
             raise DataError(f'{where}: expected "body" text and a "labels" list, found {found}')
@@ -50,4 +67,5 @@ def read_documents(path: Path, omitted: Omitted, progress: bool = False) -> Iter
             omitted.add("no labels", where)
             continue
         text = f"{title}\n{body}" if isinstance(title, str) and title else body
-        yield Document(str(number), text, tuple(sorted({str(label) for label in labels})))
+        named = {names[one] if names and isinstance(one, int) else str(one) for one in labels}
+        yield Document(str(number), text, tuple(sorted(named)))

@@ -1,4 +1,4 @@
-"""A gated recurrent unit over groups of documents, with a backward pass written out.
+"""The GRU over groups of documents, leaving out padding, with a backward pass written out.
 
 Time is cut into chunks. Whatever does not depend on the step before is one matrix product a
 chunk: the inputs' part of the gates going forward, and going backward the gates themselves and
@@ -10,81 +10,62 @@ from typing import NamedTuple
 import jax
 import jax.numpy as jnp
 from jax import lax
+from jax.custom_batching import sequential_vmap
 
-from crabjax.models.members import with_member_axis
+from crabjax.models.gru import GRU
 
 CHUNK = 32  # steps
 
 
-class GRU(NamedTuple):
-    """Parameters of Z independent units; gates in the order reset, update, candidate.
-
-    Gates have an axis of their own: side by side on the last one, they would keep the compiler
-    from vectorising the step.
-
-    Attributes:
-      table: word vectors [V, D]; row 0 gets no gradient.
-      input_kernel: [3, Z, D, H].
-      input_bias: [3, Z, H].
-      state_kernel: [3, Z, H, H].
-      state_bias: [3, Z, H].
-    """
-
-    table: jax.Array
-    input_kernel: jax.Array
-    input_bias: jax.Array
-    state_kernel: jax.Array
-    state_bias: jax.Array
-
-
 @jax.custom_vjp
-def run_gru(unit: GRU, tokens: jax.Array, lengths: jax.Array) -> list[jax.Array]:
-    """States of Z units before the first word and after every word.
+def run_gru(table: jax.Array, unit: GRU, tokens: jax.Array, lengths: jax.Array) -> list[jax.Array]:
+    """States of both directions before the first word and after every word.
 
     Args:
+      table: word vectors [V, D]; row 0 gets no gradient.
       unit: parameters.
-      tokens: int32 [G, Z, T, B], words of G groups of documents; T is a multiple of the chunk.
+      tokens: int32 [G, 2, T, B], words of G groups of documents in the order each direction reads
+        them; T is a multiple of the chunk.
       lengths: int32 [G, B].
 
     Returns:
-      [G, T + 1, B, H] of each unit. What stands after the end of a document is finite and means
-      nothing: its gradient must be zero.
+      [G, T + 1, B, H] of each direction. What stands after the end of a document is finite and
+      means nothing: its gradient must be zero.
     """
-    return _states(unit, tokens, lengths)
+    return _states(table, unit, tokens, lengths)
 
 
-def _forward(unit, tokens, lengths):
-    states = _states(unit, tokens, lengths)
-    return states, (unit, tokens, lengths, states)
+def _forward(table, unit, tokens, lengths):
+    states = _states(table, unit, tokens, lengths)
+    return states, (table, unit, tokens, lengths, states)
 
 
 def _backward(saved, gradient):
-    return _gradients(*saved, gradient), None, None
+    return *_gradients(*saved, gradient), None, None
 
 
 run_gru.defvjp(_forward, _backward)
 
 
-@with_member_axis
-def _states(unit: GRU, tokens, lengths):
-    members, groups, units, steps, documents = tokens.shape
-    hidden, dtype = unit.state_bias.shape[3], unit.table.dtype
-    zero = jnp.zeros((members, units, documents, hidden), dtype)
-    input_kernels = jnp.unstack(unit.input_kernel, axis=1)
-    state_kernels = jnp.unstack(unit.state_kernel, axis=1)
+@sequential_vmap
+def _states(table, unit: GRU, tokens, lengths):
+    groups, units, steps, documents = tokens.shape
+    hidden = unit.state_bias.shape[2]
+    zero = jnp.zeros((units, documents, hidden), table.dtype)
+    input_kernels, state_kernels = map(jnp.unstack, (unit.input_kernel, unit.state_kernel))
 
     def group(index, states):
         def chunk(number, carry):
             begin = number * CHUNK
-            _, words = _words(unit, tokens, index, begin)
-            projected = _products(words, input_kernels)
+            projected = _products(_rows(table, _words(tokens, index, begin)), input_kernels)
 
             def step(place, carry):
                 state, states = carry
                 # Keeping the state before the step: keeping the new one would compute it twice.
                 states = _put(states, state, index, begin + place)
                 now = [_at(gate, place) for gate in projected]
-                _, update, candidate, _ = _activate(unit, now, _products(state, state_kernels))
+                recurrent = _products(state, state_kernels)
+                _, update, candidate, _ = _activate(unit, now, recurrent)
                 return candidate + update * (state - candidate), states
 
             return lax.fori_loop(0, CHUNK, step, carry)
@@ -93,13 +74,13 @@ def _states(unit: GRU, tokens, lengths):
         state, states = lax.fori_loop(0, chunks, chunk, (zero, states))
         return _put(states, state, index, chunks * CHUNK)
 
-    start = jnp.zeros((members, groups, steps + 1, documents, hidden), dtype)
+    start = jnp.zeros((groups, steps + 1, documents, hidden), table.dtype)
     return lax.fori_loop(0, groups, group, [start] * units)
 
 
-@with_member_axis
-def _gradients(unit: GRU, tokens, lengths, states, gradient):
-    zero = jnp.zeros_like(jnp.stack([state[:, 0, 0] for state in states], axis=1))
+@sequential_vmap
+def _gradients(table, unit: GRU, tokens, lengths, states, gradient):
+    zero = jnp.zeros_like(jnp.stack([state[0, 0] for state in states]))
 
     def group(index, found):
         chunks = _chunks(lengths, index)
@@ -107,23 +88,22 @@ def _gradients(unit: GRU, tokens, lengths, states, gradient):
         def chunk(number, carry):
             later, found = carry
             begin = (chunks - 1 - number) * CHUNK
-            places, words = _words(unit, tokens, index, begin)
-            before = jnp.stack([_cut(state, index, begin) for state in states], axis=1)
+            places = _words(tokens, index, begin)
+            words = _rows(table, places)
+            before = jnp.stack([_cut(state, index, begin) for state in states])
             factors = _local_derivatives(unit, words, before)
-            arriving = jnp.stack([_cut(part, index, begin + 1) for part in gradient], axis=1)
+            arriving = jnp.stack([_cut(part, index, begin + 1) for part in gradient])
             later, totals = _through_time(unit, factors, later, arriving)
             return later, _add_chunk(unit, found, places, words, before, factors, totals)
 
         return lax.fori_loop(0, chunks, chunk, (zero, found))[1]
 
-    flat = unit.table.reshape(-1, unit.table.shape[2])
-    start = jax.tree.map(jnp.zeros_like, unit._replace(table=flat))
-    found = lax.fori_loop(0, tokens.shape[1], group, start)
-    return found._replace(table=found.table.reshape(unit.table.shape))
+    start = jax.tree.map(jnp.zeros_like, (table, unit))
+    return lax.fori_loop(0, len(tokens), group, start)
 
 
 class _Factors(NamedTuple):
-    """What a state's gradient is multiplied by on its way to each gate; [M, Z, CHUNK, B, H] each.
+    """What a state's gradient is multiplied by on its way to each gate; [2, CHUNK, B, H] each.
 
     ``reset`` follows ``candidate``; ``gate`` is the reset gate itself, ``keep`` the update gate.
     """
@@ -136,8 +116,8 @@ class _Factors(NamedTuple):
 
 
 def _local_derivatives(unit: GRU, words, before) -> _Factors:
-    projected = _products(words, jnp.unstack(unit.input_kernel, axis=1))
-    recurrent = _products(before, jnp.unstack(unit.state_kernel, axis=1))
+    projected = _products(words, unit.input_kernel)
+    recurrent = _products(before, unit.state_kernel)
     reset, update, candidate, candidate_state = _activate(unit, projected, recurrent)
     return _Factors(
         reset=candidate_state * reset * (1 - reset),
@@ -150,70 +130,67 @@ def _local_derivatives(unit: GRU, words, before) -> _Factors:
 
 def _through_time(unit: GRU, factors: _Factors, later, arriving):
     """The gradient before a chunk, and the total gradient of the state after each of its steps."""
-    kernels = jnp.unstack(unit.state_kernel, axis=1)
+    kernels = jnp.unstack(unit.state_kernel)
 
     def step(index, carry):
         later, totals = carry
         place = CHUNK - 1 - index
         total = later + _at(arriving, place)
-        totals = lax.dynamic_update_index_in_dim(totals, total, place, axis=2)
+        totals = lax.dynamic_update_index_in_dim(totals, total, place, axis=1)
         here = _Factors(*(_at(factor, place) for factor in factors))
         candidate = total * here.candidate
         gates = candidate * here.reset, total * here.update, candidate * here.gate
         earlier = total * here.keep
         for gate, kernel in zip(gates, kernels):
-            earlier = earlier + jnp.einsum("mzbh,mzdh->mzbd", gate, kernel)
+            earlier = earlier + jnp.einsum("zbh,zdh->zbd", gate, kernel)
         return earlier, totals
 
     return lax.fori_loop(0, CHUNK, step, (later, jnp.zeros_like(arriving)))
 
 
-def _add_chunk(unit: GRU, found: GRU, places, words, before, factors: _Factors, totals) -> GRU:
-    """Adds what a chunk gives to the gradients of all parameters."""
+def _add_chunk(unit: GRU, found, places, words, before, factors: _Factors, totals):
+    """Adds what a chunk gives to the gradients of the table and of all parameters."""
+    table, sums = found
     candidate = totals * factors.candidate
     gates = [candidate * factors.reset, totals * factors.update, candidate]
     recurrent = [*gates[:2], candidate * factors.gate]
 
     def kernel(values, gates):
-        return jnp.stack([jnp.einsum("mztbd,mztbh->mzdh", values, gate) for gate in gates], axis=1)
+        return jnp.stack([jnp.einsum("ztbd,ztbh->zdh", values, gate) for gate in gates])
 
     def bias(gates):
-        return jnp.stack([jnp.sum(gate, axis=(2, 3)) for gate in gates], axis=1)
+        return jnp.stack([jnp.sum(gate, axis=(1, 2)) for gate in gates])
 
     rows = [
-        jnp.einsum("mztbh,mzdh->mztbd", gate, unit.input_kernel[:, i])
-        for i, gate in enumerate(gates)
+        jnp.einsum("ztbh,zdh->ztbd", gate, kernel) for gate, kernel in zip(gates, unit.input_kernel)
     ]
-    return GRU(
-        found.table.at[places].add(sum(rows), mode="promise_in_bounds"),
-        found.input_kernel + kernel(words, gates),
-        found.input_bias + bias(gates),
-        found.state_kernel + kernel(before, recurrent),
-        found.state_bias + bias(recurrent),
-    )
+    added = kernel(words, gates), bias(gates), kernel(before, recurrent), bias(recurrent)
+    table = table.at[places].add(sum(rows), mode="promise_in_bounds")
+    return table, GRU(*map(jnp.add, sums, added))
 
 
-def _words(unit: GRU, tokens, group, begin):
-    """A chunk's rows in the tables of all members, laid end to end, and the rows themselves."""
-    members, vocabulary, size = unit.table.shape
-    part = jnp.stack([_cut(own, group, begin) for own in jnp.unstack(tokens, axis=2)], axis=1)
-    places = part + (jnp.arange(members) * vocabulary).reshape(-1, 1, 1, 1)
-    return places, unit.table.reshape(-1, size).at[places].get(mode="promise_in_bounds")
+def _words(tokens, group, begin):
+    """A chunk's words in the order of both directions [2, CHUNK, B]."""
+    return jnp.stack([_cut(own, group, begin) for own in jnp.unstack(tokens, axis=1)])
+
+
+def _rows(table, words):
+    return table.at[words].get(mode="promise_in_bounds")
 
 
 def _products(values, kernels):
-    """[M, Z, ..., D] times each gate's kernel [M, Z, D, H]."""
-    return [jnp.einsum("mz...d,mzdh->mz...h", values, kernel) for kernel in kernels]
+    """[2, ..., D] times each gate's kernel [2, D, H]."""
+    return [jnp.einsum("z...d,zdh->z...h", values, kernel) for kernel in kernels]
 
 
 def _activate(unit: GRU, projected, recurrent):
-    """Reset and update gate, candidate, and the state's part in it, from products [M, Z, ..., H].
+    """Reset and update gate, candidate, and the state's part in it, from products [2, ..., H].
 
     Biases are added here and not to the products, where it would take a pass of its own.
     """
-    shape = len(unit.table), projected[0].shape[1], *(1,) * (projected[0].ndim - 3), -1
-    input_bias = [bias.reshape(shape) for bias in jnp.unstack(unit.input_bias, axis=1)]
-    state_bias = [bias.reshape(shape) for bias in jnp.unstack(unit.state_bias, axis=1)]
+    shape = len(projected[0]), *(1,) * (projected[0].ndim - 2), -1
+    input_bias = [bias.reshape(shape) for bias in unit.input_bias]
+    state_bias = [bias.reshape(shape) for bias in unit.state_bias]
     reset = _sigmoid(projected[0] + recurrent[0] + (input_bias[0] + state_bias[0]))
     update = _sigmoid(projected[1] + recurrent[1] + (input_bias[1] + state_bias[1]))
     candidate_state = recurrent[2] + state_bias[2]
@@ -222,29 +199,27 @@ def _activate(unit: GRU, projected, recurrent):
 
 
 def _put(states, state, group, step):
-    """Writes the states of a step [M, Z, B, H] into a list of [M, G, T + 1, B, H]."""
+    """Writes the states of a step [2, B, H] into a list of [G, T + 1, B, H]."""
     zero = jnp.zeros_like(step)
-    start = zero, group, step, zero, zero
+    start = group, step, zero, zero
     return [
-        lax.dynamic_update_slice(whole, state[:, unit, None, None], start)
-        for unit, whole in enumerate(states)
+        lax.dynamic_update_slice(whole, own[None, None], start) for whole, own in zip(states, state)
     ]
 
 
 def _cut(array, group, begin):
-    """A chunk of steps of a group: [M, G, T, B, ...] -> [M, CHUNK, B, ...]."""
+    """A chunk of steps of a group: [G, T, B, ...] -> [CHUNK, B, ...]."""
     zero = jnp.zeros_like(begin)
-    start = zero, group, begin, *(zero,) * (array.ndim - 3)
-    sizes = len(array), 1, CHUNK, *array.shape[3:]
-    return lax.dynamic_slice(array, start, sizes)[:, 0]
+    start = group, begin, *(zero,) * (array.ndim - 2)
+    return lax.dynamic_slice(array, start, (1, CHUNK, *array.shape[2:]))[0]
 
 
 def _at(array, place):
-    return lax.dynamic_index_in_dim(array, place, axis=2, keepdims=False)
+    return lax.dynamic_index_in_dim(array, place, axis=1, keepdims=False)
 
 
 def _chunks(lengths, group):
-    return (jnp.max(lengths[:, group]) + CHUNK - 1) // CHUNK
+    return (jnp.max(lengths[group]) + CHUNK - 1) // CHUNK
 
 
 def _sigmoid(x: jax.Array) -> jax.Array:

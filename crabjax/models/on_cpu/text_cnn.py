@@ -2,8 +2,9 @@
 
 Most of a dense convolution is spent on padding, on words already seen, and on gradients of windows
 that lose the maximum. Here the distinct words of a batch are multiplied with all kernel slices
-once; a response is then a sum of rows of that product; only blocks of windows that touch a document
-are visited; and the backward pass goes through the winning window of each document and kernel alone.
+once; a response is then a sum of rows of that product; only blocks of windows that touch a
+document are visited; and the backward pass goes through the winning window of each document and
+kernel alone.
 """
 
 import functools

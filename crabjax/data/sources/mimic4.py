@@ -1,0 +1,145 @@
+"""MIMIC-IV: discharge summaries with the ICD-9 or the ICD-10 chapters of the diagnoses.
+
+Admissions were coded in ICD-9 until 2015 and in ICD-10 since; each is a data set of its own.
+"""
+
+from collections.abc import Callable, Iterator
+from functools import partial
+from pathlib import Path
+
+from crabjax.data.sources.common import (
+    About,
+    Document,
+    Omitted,
+    Prepared,
+    find_raw,
+    register_source,
+    write_drawn,
+)
+from crabjax.data.sources.mimic import chapter as chapter_of_icd9
+from crabjax.files import DataError, read_csv_rows
+
+_FILES = "discharge.csv.gz (of MIMIC-IV-Note) and diagnoses_icd.csv.gz (of MIMIC-IV, folder hosp)"
+_WHERE = (
+    "https://physionet.org/content/mimic-iv-note/2.2/ and https://physionet.org/content/mimiciv/"
+    "2.2/ (credentialed access: training on research with human data and a signed data use "
+    "agreement; neither the files nor what is made of them may be passed on)"
+)
+ABOUT = {
+    9: About("MIMIC-IV (ICD-9 chapters)", _FILES, _WHERE, 29_999, 10_000),
+    10: About("MIMIC-IV (ICD-10 chapters)", _FILES, _WHERE, 29_999, 10_000),
+}
+# The first and last category of each chapter of ICD-10-CM.
+CHAPTERS = (
+    ("A00", "B99"),
+    ("C00", "D49"),
+    ("D50", "D89"),
+    ("E00", "E89"),
+    ("F01", "F99"),
+    ("G00", "G99"),
+    ("H00", "H59"),
+    ("H60", "H95"),
+    ("I00", "I99"),
+    ("J00", "J99"),
+    ("K00", "K95"),
+    ("L00", "L99"),
+    ("M00", "M99"),
+    ("N00", "N99"),
+    ("O00", "O9A"),
+    ("P00", "P96"),
+    ("Q00", "Q99"),
+    ("R00", "R99"),
+    ("S00", "T88"),
+    ("U00", "U85"),
+    ("V00", "Y99"),
+    ("Z00", "Z99"),
+)
+
+
+def chapter(code: str) -> str | None:
+    """The chapter of an ICD-10 code without its dot, such as "I00-I99"; None if it has none."""
+    category = code.strip().upper()[:3]
+    if len(category) < 3 or not (category[0].isalpha() and category[1].isdecimal()):
+        return None
+    for first, last in CHAPTERS:
+        if first <= category <= last:
+            return f"{first}-{last}"
+    return None
+
+
+_CHAPTER_OF: dict[int, Callable[[str], str | None]] = {9: chapter_of_icd9, 10: chapter}
+
+
+@register_source("mimic4_icd9", ABOUT[9])
+def prepare_icd9(
+    raw: Path, output: Path, train_size: int, test_size: int, seed: int, progress: bool = True
+) -> Prepared:
+    """Writes the admissions coded in ICD-9, drawn at random."""
+    return _prepare(9, raw, output, {"train": train_size, "test": test_size}, seed, progress)
+
+
+@register_source("mimic4_icd10", ABOUT[10])
+def prepare_icd10(
+    raw: Path, output: Path, train_size: int, test_size: int, seed: int, progress: bool = True
+) -> Prepared:
+    """Writes the admissions coded in ICD-10, drawn at random."""
+    return _prepare(10, raw, output, {"train": train_size, "test": test_size}, seed, progress)
+
+
+def _prepare(
+    version: int, raw: Path, output: Path, sizes: dict[str, int], seed: int, progress: bool
+) -> Prepared:
+    notes = find_raw(raw, "discharge.csv", ABOUT[version])
+    diagnoses = find_raw(raw, "diagnoses_icd.csv", ABOUT[version])
+    omitted = Omitted()
+    chapters = read_chapters(diagnoses, version, omitted, progress)
+    read = partial(read_notes, notes, chapters, progress)
+    prepared = write_drawn(read, sizes, seed, str(raw), output)
+    return Prepared(prepared.written, [*omitted.lines(), *prepared.omitted])
+
+
+def read_chapters(
+    path: Path, version: int, omitted: Omitted, progress: bool = False
+) -> dict[str, tuple[str, ...]]:
+    """The sorted chapters of every admission that was coded in a version of ICD."""
+    found: dict[str, set[str]] = {}
+    columns = ("hadm_id", "icd_code", "icd_version")
+    for number, row in _rows(path, columns, progress):
+        if row["icd_version"].strip() != str(version):
+            continue
+        if (name := _CHAPTER_OF[version](row["icd_code"])) is None:
+            omitted.add(f"diagnosis without a valid ICD-{version} code", f"{path}:{number}")
+        else:
+            found.setdefault(row["hadm_id"], set()).add(name)
+    return {admission: tuple(sorted(names)) for admission, names in found.items()}
+
+
+def read_notes(
+    path: Path, chapters: dict[str, tuple[str, ...]], progress: bool, omitted: Omitted
+) -> Iterator[Document]:
+    """One discharge summary an admission: the file has no more, and addenda lie elsewhere."""
+    seen: set[str] = set()
+    for number, row in _rows(path, ("note_id", "hadm_id", "text"), progress):
+        where, admission = f"{path}:{number}", row["hadm_id"]
+        # De-identified passages are three underscores in MIMIC-IV.
+        text = row["text"].replace("___", " ").strip()
+        if not admission:
+            omitted.add("discharge summary without admission", where)
+        elif admission not in chapters:
+            omitted.add("discharge summary of an admission without such diagnoses", where)
+        elif admission in seen:
+            omitted.add("second discharge summary of an admission", where)
+        elif not text:
+            omitted.add("no text", where)
+        else:
+            seen.add(admission)
+            yield Document(admission, text, chapters[admission])
+
+
+def _rows(
+    path: Path, columns: tuple[str, ...], progress: bool
+) -> Iterator[tuple[int, dict[str, str]]]:
+    for number, row in read_csv_rows(path, progress=progress):
+        if lacking := [column for column in columns if column not in row]:
+            raise DataError(f"{path}:1: expected the columns {', '.join(lacking)} in the header")
+        yield number, row

@@ -1,0 +1,141 @@
+"""Reuters-21578: newswire of 1987 with topics, the ModApte split, from its SGML files."""
+
+import html
+import re
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator
+from functools import partial
+from pathlib import Path
+from typing import NamedTuple
+
+from tqdm import tqdm
+
+from crabjax.data.sources.common import (
+    About,
+    Document,
+    Omitted,
+    Prepared,
+    missing_raw,
+    register_source,
+    write_published,
+)
+from crabjax.files import DataError
+
+_WHERE = (
+    "https://archive.ics.uci.edu/dataset/137 or https://www.daviddlewis.com/resources/"
+    "testcollections/reuters21578/ (free for research; Reuters and Carnegie Group hold the rights)"
+)
+_FILES = "reut2-000.sgm to reut2-021.sgm, unpacked from reuters21578.tar.gz"
+ABOUT = About("Reuters-21578 (ModApte, topics with a document to train and one to test on)",
+              _FILES, _WHERE)  # fmt: skip
+ABOUT_26 = About("Reuters-21578 (ModApte, the 26 topics with 50 training documents)",
+                 _FILES, _WHERE)  # fmt: skip
+
+_ITEM = re.compile(r"<REUTERS (.*?)>(.*?)</REUTERS>", re.DOTALL)
+_ATTRIBUTE = re.compile(r'(\w+)="(.*?)"')
+_TAG = re.compile(r"<[^>]*>")
+_CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f]")
+_SPLITS = {"TRAIN": "train", "TEST": "test"}
+
+
+class Item(NamedTuple):
+    """One story of the ModApte split."""
+
+    split: str
+    document: Document
+
+
+@register_source("reuters", ABOUT)
+def prepare(
+    raw: Path,
+    output: Path,
+    train_size: int | None,
+    test_size: int | None,
+    seed: int,
+    progress: bool = True,
+) -> Prepared:
+    """Writes the ModApte split with all topics that occur in both of its parts."""
+    keep = lambda train, test: train > 0 and test > 0
+    return _prepare(raw, output, (train_size, test_size), seed, progress, keep)
+
+
+@register_source("reuters26", ABOUT_26)
+def prepare_26(
+    raw: Path,
+    output: Path,
+    train_size: int | None,
+    test_size: int | None,
+    seed: int,
+    progress: bool = True,
+) -> Prepared:
+    """Writes the ModApte split with the topics of at least 50 training documents."""
+    keep = lambda train, test: train >= 50
+    return _prepare(raw, output, (train_size, test_size), seed, progress, keep)
+
+
+def _prepare(
+    raw: Path,
+    output: Path,
+    sizes: tuple[int | None, int | None],
+    seed: int,
+    progress: bool,
+    keep: Callable[[int, int], bool],
+) -> Prepared:
+    files = sorted(raw.glob("*.sgm"))
+    if not files:
+        raise missing_raw(raw, "*.sgm file", ABOUT)
+    counts = {split: Counter() for split in _SPLITS.values()}
+    for item in _items(tqdm(files, unit="file", disable=not progress), Omitted()):
+        counts[item.split].update(item.document.labels)
+    train, test = counts["train"], counts["test"]
+    kept = {topic for topic in train if keep(train[topic], test[topic])}
+    splits = {split: partial(_documents, files, split, kept) for split in _SPLITS.values()}
+    return write_published(splits, dict(zip(("train", "test"), sizes)), seed, output)
+
+
+def _documents(
+    files: list[Path], split: str, kept: set[str], omitted: Omitted
+) -> Iterator[Document]:
+    for item in _items(files, omitted if split == "train" else Omitted()):
+        labels = tuple(label for label in item.document.labels if label in kept)
+        if item.split != split:
+            continue
+        if not labels:
+            omitted.add(f"{split}: no topic among those kept", item.document.id)
+        else:
+            yield item.document._replace(labels=labels)
+
+
+def _items(files: Iterable[Path], omitted: Omitted) -> Iterator[Item]:
+    """The stories of the ModApte split that have a text."""
+    for file in files:
+        found = 0
+        # Latin-1: the one file with a byte that is not UTF-8 was written so.
+        for attributes, content in _ITEM.findall(file.read_text(encoding="latin-1")):
+            found += 1
+            about = dict(_ATTRIBUTE.findall(attributes))
+            split = _SPLITS.get(about.get("LEWISSPLIT", ""))
+            if split is None or about.get("TOPICS") != "YES":
+                omitted.add("not in the ModApte split", f"{file}: story {about.get('NEWID')}")
+                continue
+            topics = re.search(r"<TOPICS>(.*?)</TOPICS>", content, re.DOTALL)
+            labels = tuple(sorted(re.findall(r"<D>(.*?)</D>", topics[1]))) if topics else ()
+            text = _text(content)
+            if not text:
+                omitted.add("no text", f"{file}: story {about.get('NEWID')}")
+            else:
+                yield Item(
+                    split, Document(about.get("NEWID", f"{file.stem}-{found}"), text, labels)
+                )
+        if not found:
+            raise DataError(f"{file}: expected stories in <REUTERS ...> ... </REUTERS>, found none")
+
+
+def _text(content: str) -> str:
+    """Title, then body; where there is neither, all that stands in <TEXT>."""
+    parts = [re.search(rf"<{tag}>(.*?)</{tag}>", content, re.DOTALL) for tag in ("TITLE", "BODY")]
+    texts = [part[1] for part in parts if part]
+    if not texts and (whole := re.search(r"<TEXT[^>]*>(.*?)</TEXT>", content, re.DOTALL)):
+        texts = [_TAG.sub(" ", whole[1])]
+    joined = "\n".join(_CONTROL.sub("", html.unescape(text)).strip() for text in texts)
+    return re.sub(r"\n\s*reuter$", "", joined, flags=re.IGNORECASE).strip()

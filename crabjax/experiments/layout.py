@@ -1,0 +1,135 @@
+"""How a run would be laid out on the devices that are here, found without training anything."""
+
+from typing import Any, NamedTuple
+
+import jax
+import numpy as np
+
+from crabjax.config import Config
+from crabjax.devices.batches import LARGEST_BATCH, batches_at_once, usable_cores
+from crabjax.devices.memory import memory_limit, program_bytes
+from crabjax.devices.mesh import ENSEMBLE, use_devices
+from crabjax.ensemble.fit import one_a_core
+from crabjax.ensemble.plan import Device, FitShapes, plan_fit
+from crabjax.ensemble.predict import ensemble_logits
+from crabjax.ensemble.train import Recipe
+from crabjax.experiments.problem import schedule
+from crabjax.inputs import classifier, load_dataset
+from crabjax.models import Model
+from crabjax.models.pretrained import read_architecture
+from crabjax.models.pretrained_files import find_pretrained
+
+
+class Program(NamedTuple):
+    """A program that a run compiles.
+
+    Attributes:
+      name: what it does.
+      at_once: members or documents in one call.
+      calls: calls that run side by side on a device.
+      bytes: its arguments, results and temporaries, an estimate; of all calls together.
+    """
+
+    name: str
+    at_once: int
+    calls: int
+    bytes: float
+
+
+class Sizes(NamedTuple):
+    """The shapes of a run's arrays: what a Problem has, without the work of making it."""
+
+    model: Model
+    inputs: jax.ShapeDtypeStruct  # [N, ...]
+    labels: jax.ShapeDtypeStruct  # float32 [N, K]
+    test_documents: int
+    validation: int  # documents the epochs are compared on
+    rounds: int
+    capacity: int  # documents labelled in the end
+    vocabulary: int
+
+
+class Layout(NamedTuple):
+    """What is shared out, and the programs that do it."""
+
+    sizes: Sizes
+    models: int  # seeds x members
+    devices: int
+    ensemble: int  # devices that members are shared out over
+    pool: int  # devices that documents are shared out over
+    train: Program
+    predict: Program
+    reason: str  # for how many members train at once
+
+
+def layout(config: Config) -> Layout:
+    """Loads the data of a config and works out what a run would do with them.
+
+    Raises:
+      ConfigError: when there are fewer devices than the config asks for.
+      DataError, PretrainedNotFoundError: when data or encoder are not there.
+    """
+    models = len(config.loop.seeds) * config.ensemble.members
+    sizes = _sizes(config)
+    with use_devices(config.devices, models) as mesh:
+        ensemble, pool = (1, 1) if mesh is None else tuple(mesh.shape.values())
+        train, reason = _training(config, sizes, mesh, models)
+        predict = _prediction(config, sizes, -(-models // ensemble))
+    return Layout(sizes, models, jax.device_count(), ensemble, pool, train, predict, reason)
+
+
+def _sizes(config: Config) -> Sizes:
+    data = load_dataset(config)
+    documents = sum(len(one.tokens) for one in (data.train, data.validation) if one is not None)
+    width, kind = data.train.tokens.shape[1], np.int32
+    if config.model.name == "frozen":  # encoding the documents would take minutes
+        width = read_architecture(find_pretrained(config.model.pretrained)).width
+        kind = np.float32
+    inputs = jax.ShapeDtypeStruct((documents, width), kind)
+    plan = schedule(data, config)
+    labels = len(data.label_names)
+    return Sizes(
+        model=classifier(config, inputs, data.vocabulary_size, labels),  # type: ignore[arg-type]
+        inputs=inputs,
+        labels=jax.ShapeDtypeStruct((documents, labels), np.float32),
+        test_documents=len(data.test.tokens),
+        validation=plan.validation_rows.shape[1],
+        rounds=plan.rounds,
+        capacity=min(
+            config.loop.initial_size + plan.rounds * config.loop.query_size,
+            int(plan.poolable[0].sum()),
+        ),
+        vocabulary=data.vocabulary_size,
+    )
+
+
+def _training(config: Config, sizes: Sizes, mesh: Any, models: int) -> tuple[Program, str]:
+    """The one place that knows how :mod:`crabjax.ensemble.fit` asks for a plan; with its reason."""
+    recipe = Recipe(sizes.model, config.ensemble, config.devices.predict_batch or LARGEST_BATCH)
+    row = lambda *shape: jax.ShapeDtypeStruct((models, *shape), np.int32)
+    rows = (row(sizes.capacity), row(), row(sizes.validation))
+    if sizes.model.table is not None:  # at most so many words occur in the labelled documents
+        rows += (row(min(sizes.vocabulary, sizes.capacity * sizes.inputs.shape[1])),)
+    key = jax.eval_shape(lambda: jax.random.key(0)).dtype
+    most = models if mesh is None else -(-models // mesh.shape[ENSEMBLE])
+    on_cores = one_a_core(mesh)
+    most = min(most, usable_cores()) if on_cores else most
+    shapes = FitShapes(sizes.inputs, sizes.labels, key, rows)
+    plan = plan_fit(
+        recipe,
+        config.devices,
+        most,
+        shapes,
+        Device(jax.default_backend(), memory_limit(), on_cores),
+    )
+    calls, at_once = (plan.at_once, 1) if on_cores else (1, plan.at_once)
+    return Program("train", at_once, calls, plan.bytes), plan.reason
+
+
+def _prediction(config: Config, sizes: Sizes, models: int) -> Program:
+    batch = config.devices.predict_batch or LARGEST_BATCH
+    keys: Any = jax.eval_shape(lambda: jax.random.split(jax.random.key(0), models))
+    params = jax.eval_shape(jax.vmap(sizes.model.init), keys)
+    rows = jax.ShapeDtypeStruct((batch, *sizes.inputs.shape[1:]), sizes.inputs.dtype)
+    traced = ensemble_logits.trace(sizes.model, params, rows)  # type: ignore[attr-defined]
+    return Program("predict", batch, batches_at_once(), program_bytes(traced))

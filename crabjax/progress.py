@@ -1,0 +1,189 @@
+"""What is going on, said while it goes on.
+
+Work that may take seconds is bracketed by ``with doing("..."):``, or its function decorated with
+the same. Nobody hears of it until a command asks to with :func:`shown`: then one line that updates
+on a terminal, and off a terminal a line for each step that takes longer than two seconds. That a
+program is being compiled is heard from JAX itself.
+"""
+
+import json
+import sys
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Literal, TextIO
+
+PATIENCE = 2.0  # seconds that pass without a word
+COMPILING = "compiling, once: the program is kept for the next start"
+
+Kind = Literal["live", "lines", "json", "quiet"]
+
+
+class _Step:
+    def __init__(self, text: str):
+        self.text, self.start, self.said = text, time.monotonic(), False
+
+
+class Display:
+    """Shows the steps under way; see :func:`shown`."""
+
+    def __init__(self, kind: Kind, stream: TextIO):
+        self.kind, self._stream = kind, stream
+        self._steps: list[_Step] = []
+        self._compiling: list[_Step] = []
+        self._lock = threading.RLock()
+        self._drawn = False
+        self._over = threading.Event()
+        self._thread = threading.Thread(target=self._watch, daemon=True)
+
+    def begin(self, text: str) -> _Step:
+        """Adds a step, inside of those that are under way."""
+        step = _Step(text)
+        with self._lock:
+            self._steps.append(step)
+        return step
+
+    def end(self, step: _Step) -> None:
+        """Removes it."""
+        with self._lock:
+            self._steps.remove(step)
+            self._clear()
+
+    def say(self, text: str, stream: TextIO | None = None) -> None:
+        """Prints a line that stays, above the one that updates."""
+        with self._lock:
+            self._clear()
+            print(text, file=stream, flush=True)
+
+    def compiling(self, more: int) -> None:
+        """Counts programs that are being compiled, one up or one down."""
+        with self._lock:
+            if more > 0:
+                self._compiling.append(_Step(COMPILING))
+            elif self._compiling:
+                self._compiling.pop(0)
+
+    def __enter__(self) -> "Display":
+        if self.kind != "quiet":
+            self._thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._over.set()
+        if self._thread.is_alive():
+            self._thread.join()
+        with self._lock:
+            self._clear()
+
+    def _watch(self) -> None:
+        while not self._over.wait(0.2):
+            with self._lock:
+                if self.kind == "live":
+                    self._draw()
+                else:
+                    self._mention()
+
+    def _draw(self) -> None:
+        steps = [*self._steps, *self._compiling[:1]]
+        if steps and _age(self._steps[0] if self._steps else steps[0]) > 0.3:
+            text = ": ".join(step.text for step in steps)
+            self._stream.write(f"\r\x1b[K{text}, {_age(steps[-1]):.0f} s")
+            self._stream.flush()
+            self._drawn = True
+
+    def _mention(self) -> None:
+        for step in (*self._steps, *self._compiling[:1]):
+            if not step.said and _age(step) > PATIENCE:
+                step.said = True
+                words = {"event": "step", "text": step.text}
+                print(
+                    json.dumps(words) if self.kind == "json" else f"{step.text} ...",
+                    file=self._stream,
+                    flush=True,
+                )
+
+    def _clear(self) -> None:
+        if self._drawn:
+            self._stream.write("\r\x1b[K")
+            self._stream.flush()
+            self._drawn = False
+
+
+_display: Display | None = None
+_listening = False
+
+
+@contextmanager
+def shown(kind: Kind | None = None, stream: TextIO | None = None) -> Iterator[Display]:
+    """Says what the work inside the block does.
+
+    Args:
+      kind: "live", one line that updates; "lines", a line a step; "json", the same as JSON;
+        "quiet", nothing; None for a live line on a terminal and lines off it.
+      stream: where to; stderr unless told otherwise.
+    """
+    global _display
+    stream = sys.stderr if stream is None else stream
+    before = _display
+    with Display(kind or ("live" if stream.isatty() else "lines"), stream) as _display:
+        try:
+            yield _display
+        finally:
+            _display = before
+
+
+@contextmanager
+def doing(text: str) -> Iterator[None]:
+    """Says, while the block runs, what it does; also a decorator."""
+    if _display is None or _display.kind == "quiet":
+        yield
+        return
+    display = _display
+    _listen()
+    step = display.begin(text)
+    try:
+        yield
+    finally:
+        display.end(step)
+
+
+def tell(text: str, *, minor: bool = False, **facts: object) -> None:
+    """Prints a result: the text, or with ``--json`` the facts, if there are any.
+
+    Args:
+      text: for people.
+      minor: left out with ``--quiet``.
+      facts: the same for machines, as one JSON object.
+    """
+    if _display is None:
+        print(text, flush=True)
+    elif _display.kind == "json":
+        if facts:
+            _display.say(json.dumps(facts))
+    elif not (minor and _display.kind == "quiet"):
+        _display.say(text)
+
+
+def _age(step: _Step) -> float:
+    return time.monotonic() - step.start
+
+
+def _listen() -> None:
+    """Asks JAX, once it is loaded, to say when it compiles."""
+    global _listening
+    if _listening or "jax" not in sys.modules:
+        return
+    _listening = True
+    from jax import monitoring
+
+    def asked(event: str, **_: object) -> None:
+        if event.endswith("/compile_requests_use_cache") and _display is not None:
+            _display.compiling(+1)
+
+    def answered(event: str, duration: float, **_: object) -> None:
+        if event.endswith("/backend_compile_duration") and _display is not None:
+            _display.compiling(-1)
+
+    monitoring.register_event_listener(asked)
+    monitoring.register_event_duration_secs_listener(answered)

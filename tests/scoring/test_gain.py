@@ -1,0 +1,61 @@
+"""What accelerators are given, run on a CPU, against the labels one by one."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from crabjax.scoring import BetaRule, expected_loss_reduction, total_loss_reduction
+from crabjax.scoring.gain import _at_once, _matrix_product, _one_by_one, _unrolled_product
+
+WAYS = {"tpu": (_matrix_product, 128), "gpu": (_unrolled_product, 1)}
+
+
+def by_label(labels, members=5, candidates=7, anchors=11, disagreement=1.0):
+    """[K, E, C], [K, E, P], [K]."""
+    random = np.random.default_rng(labels)
+    shared = random.normal(-1, 2, (labels, 1, candidates + anchors))
+    own = random.normal(0, disagreement, (labels, members, candidates + anchors))
+    probs = (1 / (1 + np.exp(-shared - own))).astype(np.float32)
+    weights = random.uniform(0, 2, labels).astype(np.float32)
+    return tuple(map(jnp.asarray, (probs[..., :candidates], probs[..., candidates:], weights)))
+
+
+@pytest.mark.parametrize("total", [False, True])
+@pytest.mark.parametrize("way", WAYS)
+@pytest.mark.parametrize(("labels", "members"), [(3, 5), (129, 2), (2, 17)])
+def test_all_labels_at_once_equal_one_by_one(way, total, labels, members):
+    product, lanes = WAYS[way]
+    arrays = by_label(labels, members)
+    for rule in (BetaRule(), BetaRule(0, 0), BetaRule(2.5, 1)):
+        expected = _one_by_one(*arrays, rule=rule, total=total)
+        found = _at_once(*arrays, rule=rule, total=total, product=product, lanes=lanes)
+        assert found.shape == ((7,) if total else (7, 11))
+        np.testing.assert_allclose(found, expected, rtol=2e-5)
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_small_gains_keep_their_digits_at_once(way):
+    """Gains of 1e-12 and less, against float64, which goes by another formula."""
+    product, lanes = WAYS[way]
+    arrays = by_label(3, disagreement=1e-5)
+    with jax.enable_x64(True):
+        wide = tuple(jnp.asarray(np.asarray(one), jnp.float64) for one in arrays)
+        expected = np.asarray(_one_by_one(*wide, rule=BetaRule(), total=False))
+    assert np.max(expected) < 1e-11
+    found = _at_once(*arrays, rule=BetaRule(), total=False, product=product, lanes=lanes)
+    np.testing.assert_allclose(found, expected, rtol=2e-2)
+
+
+@pytest.mark.parametrize("rule", [(0.1, 3), (3, 0.1), (0, 0), (0.5, 1.7)])
+def test_totals_are_row_sums_and_padding_adds_nothing(rule):
+    candidates, anchors, weights = by_label(4, candidates=30)
+    first, second = (np.moveaxis(np.asarray(one), 0, 2) for one in (candidates, anchors))
+    score = lambda c, a: total_loss_reduction(c, a, BetaRule(*rule), weights, chunk_size=8)
+    rows = expected_loss_reduction(first, second, BetaRule(*rule), weights)
+    totals = score(first, second)
+    np.testing.assert_allclose(totals, np.sum(rows, axis=1), rtol=1e-5)
+    padded = np.pad(second, ((0, 0), (0, 5), (0, 0)))
+    np.testing.assert_allclose(score(first, padded), totals, rtol=1e-6)
+    on_device = score(jnp.asarray(first), jnp.asarray(second))
+    np.testing.assert_allclose(on_device, totals, rtol=1e-6)
