@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 
-.PHONY: demo test test-slow test-peers chips lint bench docs settings clean
+.PHONY: demo test test-slow test-peers chips docs lint bench soak settings clean
 
 demo: $(READY)
 	$(BIN)/crabjax demo
@@ -35,6 +35,11 @@ lint: $(READY)
 
 bench: $(READY)
 	$(BIN)/python scripts/benchmark.py all --preset small
+
+# Kills, faults, fuzz and damage, for MINUTES; the table of docs/reliability.md.
+MINUTES ?= 30
+soak: $(READY)
+	$(BIN)/python tests/soak/soak.py --minutes $(MINUTES) --write docs/reliability.md
 
 # A broken link, or a public name that cannot be documented, fails. The site is in site/.
 docs:

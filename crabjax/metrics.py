@@ -29,7 +29,7 @@ def evaluate(probs: ArrayLike, labels: ArrayLike, threshold: ArrayLike = 0.5) ->
     Args:
       probs: [M, X, K], one set of probabilities a model.
       labels: [X, K], true where the document carries the label.
-      threshold: a label is predicted when its probability exceeds this; one for all, or [M, K].
+      threshold: a label is predicted when its probability exceeds this; one for all, or [M].
 
     Returns:
       Scores of shape [M] each.
@@ -39,7 +39,7 @@ def evaluate(probs: ArrayLike, labels: ArrayLike, threshold: ArrayLike = 0.5) ->
     probs, labels = jnp.asarray(probs), jnp.asarray(labels)
     check_same_size("X", "probs", probs.shape[1], "labels", labels.shape[0])
     check_same_size("K", "probs", probs.shape[2], "labels", labels.shape[1])
-    thresholds = jnp.broadcast_to(jnp.asarray(threshold, probs.dtype), (len(probs), probs.shape[2]))
+    thresholds = jnp.broadcast_to(jnp.asarray(threshold, probs.dtype), probs.shape[:1])
     return _evaluate(probs, labels.astype(bool), thresholds)
 
 
@@ -48,8 +48,8 @@ def _evaluate(probs: jax.Array, labels: jax.Array, thresholds: jax.Array) -> Sco
     return jax.vmap(_evaluate_one, in_axes=(0, None, 0))(probs, labels, thresholds)
 
 
-def _evaluate_one(probs: jax.Array, labels: jax.Array, thresholds: jax.Array) -> Scores:
-    predicted = probs > thresholds[None, :]  # [X, K]
+def _evaluate_one(probs: jax.Array, labels: jax.Array, threshold: jax.Array) -> Scores:
+    predicted = probs > threshold  # [X, K]
     hits = jnp.sum(predicted & labels, axis=0, dtype=jnp.float32)  # [K]
     claimed = jnp.sum(predicted, axis=0, dtype=jnp.float32)
     present = jnp.sum(labels, axis=0, dtype=jnp.float32)

@@ -1,4 +1,4 @@
-"""From probabilities to decisions: thresholds that maximise F1, not 0.5.
+"""From probabilities to decisions: the threshold that maximises F1, not 0.5.
 
 For calibrated probabilities the threshold that maximises F1 is half of the F1 it reaches (Lipton,
 Elkan and Narayanaswamy 2014): below 0.5 wherever predictions are not perfect. Which one that is can
@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy.special import expit
 
-from crabjax.checks import check_not_empty, check_probabilities, check_rank
+from crabjax.checks import check_not_empty, check_probabilities
 
 HALF = 0.5
 _LOOKED_AT = 20_000  # documents; more would hardly move a threshold
@@ -51,30 +51,14 @@ def expected_f1_threshold(probabilities: ArrayLike) -> Threshold:
     return Threshold(float((falling[best] + below) / 2), float(expected[best]))
 
 
-def learn_thresholds(probabilities: ArrayLike) -> np.ndarray:
-    """What the probability of each of K labels must exceed, [K].
-
-    Halfway between the threshold that is best for all labels together, by micro-F1, and the one
-    that is best for the label alone, by its own F1.
-
-    Args:
-      probabilities: [X, K] of documents that were not learnt from; where X is 0, all are 0.5.
-    """
-    check_rank("probabilities", probabilities, "XK")
-    probabilities = np.asarray(probabilities)
-    if len(probabilities) == 0:
-        return np.full(probabilities.shape[1], HALF)
-    common = expected_f1_threshold(probabilities).value
-    own = [expected_f1_threshold(column).value for column in probabilities.T]
-    return (common + np.array(own)) / 2
-
-
-def ensemble_thresholds(logits: np.ndarray, rows: np.ndarray) -> np.ndarray:
-    """Thresholds [K] of the mean probability of an ensemble.
+def ensemble_threshold(logits: np.ndarray, rows: np.ndarray) -> float:
+    """The threshold of an ensemble's mean probability; 0.5 where there are no rows.
 
     Args:
       logits: of the members, [E, N, K].
       rows: int [X], documents that no member learnt from.
     """
-    looked_at = rows[:: max(1, -(-len(rows) // _LOOKED_AT))]
-    return learn_thresholds(expit(logits[:, looked_at]).mean(axis=0))
+    if len(rows) == 0:
+        return HALF
+    looked_at = rows[:: -(-len(rows) // _LOOKED_AT)]
+    return expected_f1_threshold(expit(logits[:, looked_at]).mean(axis=0)).value

@@ -7,7 +7,13 @@ import numpy as np
 import pytest
 
 from crabjax.config import EnsembleConfig, ModelConfig
-from crabjax.ensemble import fit_ensemble, member_keys, predict_features, predict_proba
+from crabjax.ensemble import (
+    fit_ensemble,
+    member_keys,
+    predict_features,
+    predict_logits,
+    predict_proba,
+)
 from crabjax.models import Model, build_model
 from crabjax.models.pretrained import Architecture
 from crabjax.models.transformer import transformer_classifier
@@ -78,3 +84,22 @@ def test_the_number_of_documents_on_the_device_does_not_matter():
     for inputs in documents[1:]:
         predict_proba(model, params, inputs, 4)
     assert len(_compiled) == before
+
+
+@pytest.mark.parametrize("name", ["text_cnn", "text_rnn", "distilbert"])
+def test_each_width_of_documents_compiles_once(name):
+    model = small_model(name)._replace(streaming=False)  # as on an accelerator
+    params = jax.vmap(model.init)(jax.random.split(jax.random.key(0), 2))
+    generator = np.random.default_rng(0)
+    lengths = generator.integers(1, 17, 80)
+    tokens = generator.integers(1, 16, (80, 16)) * (np.arange(16) < lengths[:, None])
+    tokens = tokens.astype(np.int32)
+    before = len(_compiled)
+    found = predict_logits(model, params, tokens, 10)  # 8 batches of 4 widths
+    assert 1 < len(_compiled) - before <= 4
+    before = len(_compiled)
+    again = predict_logits(model, params, tokens[::-1], 10)[:, ::-1]
+    assert len(_compiled) == before
+    plain = jax.vmap(model.apply, in_axes=(0, None))(params, jnp.asarray(tokens))
+    np.testing.assert_allclose(found, plain, atol=1e-5)
+    np.testing.assert_allclose(again, plain, atol=1e-5)

@@ -79,6 +79,8 @@ def run(arguments: argparse.Namespace) -> list[Row]:
     chip = find_chip(arguments.chip)
     # Else JAX would look for TPUs and GPUs, and wait for those that its plug-ins promise.
     jax.config.update("jax_platforms", "cpu")
+    # A program that was compiled before leaves no machine code to look at.
+    jax.config.update("jax_enable_compilation_cache", False)
     chip_devices(chip.name)
     names = [arguments.config] if arguments.config else [PAPER[name] for name in arguments.model]
     rows = []
@@ -214,6 +216,6 @@ def _smaller(config: Config, sizes: Sizes, row: Row) -> Iterator[tuple[str, Conf
     for count in sorted(counts, reverse=True):
         fewer = dataclasses.replace(sizes, members=count)
         yield f"devices.members_at_once={count}", config, fewer
-    if config.model.name == "distilbert" and config.model.precision == "float32":
-        model = dataclasses.replace(config.model, precision="bfloat16")
-        yield "model.precision=bfloat16", dataclasses.replace(config, model=model), sizes
+    if config.model.name == "distilbert" and not config.devices.rematerialise:
+        devices = dataclasses.replace(config.devices, rematerialise=True)
+        yield "devices.rematerialise=true", dataclasses.replace(config, devices=devices), sizes

@@ -17,16 +17,15 @@ import jax.numpy as jnp
 from crabjax.benchmarks.roofline import forward_work
 from crabjax.config import Config, ConfigError
 from crabjax.devices.batches import LARGEST_BATCH
-from crabjax.ensemble.optimizer import Trained, all_params, learn, start_training
+from crabjax.ensemble.optimizer import start_training
 from crabjax.ensemble.predict import ensemble_logits
-from crabjax.ensemble.train import Recipe, _loss
-from crabjax.ensemble.word_rows import WordOrder, order_words
+from crabjax.ensemble.train import Batch, Recipe, training_step, validation_counts
 from crabjax.models import Model, build_model
 from crabjax.models.pretrained import Architecture
 from crabjax.models.transformer import transformer_classifier
 from crabjax.pool.score import CHUNK_SIZE
 from crabjax.scoring import BetaRule
-from crabjax.scoring.elr import _score_chunk
+from crabjax.scoring.elr import Kernel, _score_chunk
 
 PRETRAINED = {
     "distilbert-base-uncased": Architecture(
@@ -41,6 +40,9 @@ DATA = {
     "mimic": (29_999, 137_678, 19),
     **{f"rcv1_t10_{ratio}": (1_200, 25_000, 10) for ratio in (5, 10, 20, 50)},
 }
+
+
+TRAINING_WORDS = 16_384  # rows of the table that the paper's 1,100 labelled documents train
 
 
 @dataclass(frozen=True)
@@ -135,9 +137,12 @@ def model_of(config: Config, sizes: Sizes) -> Model:
     model = config.model
     if model.name != "distilbert":
         return build_model(model, sizes.words, sizes.labels)
-    return transformer_classifier(
-        encoder_of(config, sizes), sizes.labels, None, model.precision, model.rematerialise
-    )
+    # What accelerators get where nothing is said.
+    encoder, precision = encoder_of(config, sizes), model.on("tpu").precision
+    made = transformer_classifier(encoder, sizes.labels, None, precision)
+    if config.devices.rematerialise and made.recomputing is not None:
+        return made.recomputing("layers")
+    return made
 
 
 def encoder_of(config: Config, sizes: Sizes) -> Architecture:
@@ -163,18 +168,26 @@ def programs(config: Config, sizes: Sizes) -> dict[str, Program]:
 
 def _step(config: Config, sizes: Sizes, recipe: Recipe) -> Program:
     members, batch = sizes.members, config.ensemble.batch_size
+    params = _params(sizes, recipe.model)
+    if recipe.model.table is not None:  # only words of training documents are trained
+        table = params[recipe.model.table]
+        own = _shape(table.dtype, members, min(sizes.words, TRAINING_WORDS), table.shape[2])
+        params = {**params, recipe.model.table: own}
     arguments = (
         recipe,
-        *_training(config, sizes, recipe.model),
-        _keys(members),
-        _shape(jnp.int32, members, batch, config.data.max_tokens),
-        _shape(jnp.float32, members, batch, sizes.labels),
+        jax.eval_shape(functools.partial(start_training, config.ensemble), params),
+        Batch(
+            _shape(jnp.int32, members, batch, config.data.max_tokens),
+            _shape(jnp.float32, members, batch, sizes.labels),
+            _shape(jnp.bool_, members, batch),
+            _keys(members),
+        ),
         _shape(jnp.int32, members),
+        _shape(jnp.bool_, members),
     )
     # The backward pass takes a product for the inputs and one for the weights of each forward.
     flops = 3 * forward_flops(config, sizes, batch)
-    axes = axes_of(config, sizes, batch)
-    return Program("step", training_step, arguments, flops, batch, axes)
+    return Program("step", _training_step, arguments, flops, batch, axes_of(config, sizes, batch))
 
 
 def _validation(config: Config, sizes: Sizes, recipe: Recipe) -> Program:
@@ -184,9 +197,10 @@ def _validation(config: Config, sizes: Sizes, recipe: Recipe) -> Program:
         _params(sizes, recipe.model),
         _shape(jnp.int32, members, batch, config.data.max_tokens),
         _shape(jnp.float32, members, batch, sizes.labels),
+        _shape(jnp.bool_, batch),
     )
     flops, axes = forward_flops(config, sizes, batch), axes_of(config, sizes, batch)
-    return Program("validation", validation_batch, arguments, flops, batch, axes)
+    return Program("validation", _validation_counts, arguments, flops, batch, axes)
 
 
 def _predict(config: Config, sizes: Sizes, recipe: Recipe) -> Program:
@@ -199,43 +213,26 @@ def _predict(config: Config, sizes: Sizes, recipe: Recipe) -> Program:
 
 def _score(config: Config, sizes: Sizes) -> Program:
     members, labels = config.ensemble.members, sizes.labels
+    rows_are_not_read = config.strategy.cluster == "features"
     anchors = math.ceil(config.strategy.anchor_fraction * sizes.documents)
     arguments = (
         _shape(jnp.float32, members, CHUNK_SIZE, labels),
         _shape(jnp.float32, members, anchors, labels),
         _shape(jnp.float32, labels),
-        BetaRule(config.strategy.alpha, config.strategy.beta),
+        Kernel(BetaRule(config.strategy.alpha, config.strategy.beta), total=rows_are_not_read),
     )
     axes = {"members": members, "candidates": CHUNK_SIZE, "anchors": anchors, "labels": labels}
     evaluations = 2 * CHUNK_SIZE * anchors * labels
     return Program("score", _score_chunk, arguments, 0.0, evaluations, axes)
 
 
-# A training step of all members, put together from the parts of ``ensemble.train``.
-@functools.partial(jax.jit, static_argnames="recipe", donate_argnames="trained")
-def training_step(recipe: Recipe, trained: Trained, words, keys, documents, labels, counts):
-    """What was learnt, and losses [M], from documents [M, B, T] and labels [M, B, K]."""
-    model, config, _ = recipe
-    live = jnp.ones(labels.shape[1], bool)
-    gradients = jax.value_and_grad(functools.partial(_loss, model))
-    losses, found = jax.vmap(gradients, in_axes=(0, 0, 0, None, 0))(
-        all_params(model, trained), documents, labels, live, keys
-    )
-    return learn(model, config, trained, found, counts, counts > 0, words), losses
-
-
-@functools.partial(jax.jit, static_argnames="model")
-def validation_batch(model: Model, params, documents, labels):
-    """Hits and totals [M] of micro-F1 on documents [M, B, T] with labels [M, B, K]."""
-    predicted, truth = jax.vmap(model.apply)(params, documents) > 0, labels > 0
-    total = jnp.sum(predicted, axis=(1, 2)) + jnp.sum(truth, axis=(1, 2))
-    return jnp.sum(predicted & truth, axis=(1, 2)), total
+_training_step = jax.jit(training_step, static_argnames="recipe", donate_argnames="trained")
+_validation_counts = jax.jit(validation_counts, static_argnames="model")
 
 
 def validation_batch_size(config: Config, recipe: Recipe) -> int:
     """Validation documents of a member that are predicted at once."""
-    documents = config.data.validation_size
-    return documents if recipe.model.streaming else min(recipe.validation_batch, documents)
+    return min(recipe.validation_batch, config.data.validation_size)
 
 
 def steps_of(config: Config, sizes: Sizes) -> tuple[int, int, int]:
@@ -279,21 +276,6 @@ def axes_of(config: Config, sizes: Sizes, batch: int) -> dict[str, int]:
         encoder = encoder_of(config, sizes)
         axes |= {"words": encoder.vocabulary, "layers": encoder.layers, "heads": encoder.heads}
     return axes
-
-
-def _training(config: Config, sizes: Sizes, model: Model) -> tuple[Trained, WordOrder | None]:
-    """What a step changes, and the order of words, before the first step."""
-    params = _params(sizes, model)
-    words = None
-    if model.table is not None:
-        words = jax.eval_shape(
-            functools.partial(order_words, vocabulary=params[model.table].shape[1]),
-            _shape(jnp.int32, sizes.documents, config.data.max_tokens),
-            _shape(jnp.int32, sizes.members, labelled_at_most(config)),
-            _shape(jnp.int32, sizes.members),
-        )
-    start = functools.partial(start_training, model, config.ensemble)
-    return jax.eval_shape(start, params, words), words
 
 
 def _params(sizes: Sizes, model: Model) -> Any:

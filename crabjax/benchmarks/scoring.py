@@ -7,8 +7,9 @@ of the candidates, its time scaled to all of them.
 Tried for the kernel on two busy CPU cores, as processor time per evaluation at P=188 and P=1878
 (two idle cores need half of it), where H alone takes 2.2 to 2.5 ns:
   differences of H, the power by exp and log   3.4-3.9, 2.7-2.9 ns; gains below 1e-6 are noise
-  curvature by a rational function (kept)      1.8-2.1, 1.4-1.8 ns; relative error 2e-6 at any size
+  curvature by a rational function of r        1.8-2.1, 1.4-1.8 ns; relative error 2e-6 at any size
   ... both outcomes over one denominator       1.7-1.8, 1.2-1.4 ns; ties the outcomes together
+  ... of the root of r (kept)                  two thirds to four fifths of that of r, in one run
   ... four labels in one loop step             1.6, 2.6 ns
   ... member sum fused in, without a matmul    9.9, 9.8 ns: the fusion repeats it at every use
 """

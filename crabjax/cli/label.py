@@ -158,7 +158,6 @@ def run_predict(options: argparse.Namespace) -> None:
     facts = {"output": str(options.output), "documents": documents, "by_person": by_person}
     text = f"{options.output}: {documents} documents, {by_person} by a person"
     tell(text, event="predictions", **facts)
-    print(f"{options.output}: {len(project.ids)} documents, {sources.count('person')} by a person")
     _say_doubts(project)
 
 

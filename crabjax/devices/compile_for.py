@@ -38,6 +38,10 @@ class MissingPlugInError(RuntimeError):
     """The compiler for a chip is not installed."""
 
 
+class CompileError(RuntimeError):
+    """The compiler for a chip gave up on a program."""
+
+
 class Report(NamedTuple):
     """What the compiler made of a program; times are estimates.
 
@@ -103,6 +107,7 @@ def compile_for(
     Raises:
       UnknownChipError: listing the known ones.
       MissingPlugInError: saying what to install.
+      CompileError: in one line.
     """
     known, axes = find_chip(chip), dict(axes or {})
     device = SingleDeviceSharding(chip_devices(chip)[0])
@@ -110,14 +115,14 @@ def compile_for(
         function = jax.jit(function)
     start = time.perf_counter()
     lowered: Any = function.lower(*jax.tree.map(functools.partial(_placed, device), arguments))  # type: ignore[attr-defined]
-    with tempfile.TemporaryDirectory() as folder:
-        try:
-            compiled = lowered.compile(compiler_options=_options(known, folder))
-        except jax.errors.JaxRuntimeError as error:
-            return Report(known, _bytes_in(error), compile_seconds=time.perf_counter() - start)
-        swaps = _compare_and_swaps(Path(folder))
-    seconds = time.perf_counter() - start
-    return _report(known, lowered, compiled, axes, swaps, seconds)
+    try:
+        compiled, swaps = _compiled(known, lowered)
+    except jax.errors.JaxRuntimeError as error:
+        if (needed := _refused_bytes(error)) is not None:
+            return Report(known, needed, compile_seconds=time.perf_counter() - start)
+        said = str(error).partition("\n")[0]
+        raise CompileError(f"{chip}: the compiler gave up on the program: {said}") from error
+    return _report(known, lowered, compiled, axes, swaps, time.perf_counter() - start)
 
 
 @functools.cache
@@ -154,9 +159,23 @@ def _placed(device: SingleDeviceSharding, leaf: Any) -> Any:
     return jax.ShapeDtypeStruct(leaf.shape, leaf.dtype, sharding=device)
 
 
-def _options(chip: Chip, folder: str) -> dict[str, Any]:
-    # The machine code of a GPU is nowhere but in what the compiler leaves behind.
-    return {"xla_dump_to": folder} if chip.platform == "cuda" else {}
+def _compiled(chip: Chip, lowered: Any) -> tuple[Any, int]:
+    """The compiled program, and the compare-and-swaps in the machine code of a GPU."""
+    if chip.platform == "tpu":
+        return lowered.compile(), 0
+    # The machine code is nowhere but in what the compiler leaves behind.
+    with tempfile.TemporaryDirectory() as folder:
+        options: dict[str, Any] = {"xla_dump_to": folder}
+        try:
+            compiled = lowered.compile(compiler_options=options)
+        except jax.errors.JaxRuntimeError as error:
+            # With a GPU at hand the compiler tries its kernels for matrix products and drops those
+            # that do not work; without one it takes the first, and then cuBLAS has to do.
+            if "tile sizes" not in str(error):
+                raise
+            options["xla_gpu_enable_triton_gemm"] = False
+            compiled = lowered.compile(compiler_options=options)
+        return compiled, _compare_and_swaps(Path(folder))
 
 
 def _compare_and_swaps(folder: Path) -> int:
@@ -164,11 +183,11 @@ def _compare_and_swaps(folder: Path) -> int:
     return sum(len(re.findall(r"\batom\.[\w.]*cas\.", file.read_text())) for file in files)
 
 
-def _bytes_in(error: RuntimeError) -> float:
-    """The memory that a TPU program was refused for; any other error is raised again."""
+def _refused_bytes(error: RuntimeError) -> float | None:
+    """The memory that libtpu refused a program for; None for any other error."""
     found = re.search(r"(?:Used|temporaries \()\s*([\d.]+)([KMGT])", str(error))
     if "RESOURCE_EXHAUSTED" not in str(error) or found is None:
-        raise error
+        return None
     return float(found[1]) * 2.0 ** {"K": 10, "M": 20, "G": 30, "T": 40}[found[2]]
 
 

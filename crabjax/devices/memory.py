@@ -22,7 +22,7 @@ log = logging.getLogger(__name__)
 
 Result = TypeVar("Result")
 
-# Estimates were 0.7 to 1.2 times what XLA reports; other processes need room as well.
+# Estimates are 0.7 to 1.2 times what XLA reports; other processes need room as well.
 MARGIN = 1.5
 
 # Computed where they are used, inside the program of the operation that uses them.
@@ -35,6 +35,8 @@ _FUSED = frozenset(
     stop_gradient sub tanh transpose xor
     """.split()  # noqa: SIM905
 )
+# Compilers for CPU store these rather than compute them twice.
+_STORED_ON_CPU = frozenset(("erf", "erfc", "exp", "log", "log1p", "logistic", "pow", "tanh"))
 # Of these there is nothing left in a compiled program but what they call.
 _CALLS = frozenset(("jit", "pjit", "closed_call", "custom_jvp_call", "custom_vjp_call"))
 
@@ -81,15 +83,29 @@ def device_bytes() -> float:
     return _host_bytes() / jax.local_device_count()
 
 
-def program_bytes(program: jax.stages.Traced) -> int:
-    """Arguments, results and temporaries of a traced program, in bytes."""
+def program_bytes(program: jax.stages.Traced, platform: str | None = None) -> int:
+    """Arguments, results and temporaries of a traced program, in bytes.
+
+    Args:
+      program: of one device.
+      platform: it will be compiled for; None for that of this process's devices.
+    """
+    on_cpu = (platform or jax.default_backend()) == "cpu"
+    fused = _FUSED - _STORED_ON_CPU if on_cpu else _FUSED
     jaxpr = program.jaxpr.jaxpr
     given = sum(_bytes(variable) for variable in {*jaxpr.invars, *jaxpr.constvars})
     results = sum(_bytes(one) for one in jaxpr.outvars)
     # Results take the place of arguments that are given away.
     donated = [one for one in jax.tree.leaves(program.args_info) if one.donated]
     replaced = sum(math.prod(one.shape) * one.dtype.itemsize for one in donated)
-    return given + max(0, results - replaced) + _temporary_bytes(jaxpr)
+    return given + max(0, results - replaced) + _temporary_bytes(jaxpr, fused)
+
+
+def compiled_bytes(program: jax.stages.Compiled) -> int:
+    """As :func:`program_bytes`, by the compiler: of a program for any chip, here or not."""
+    known: Any = program.memory_analysis()
+    kept = known.argument_size_in_bytes + known.output_size_in_bytes - known.alias_size_in_bytes
+    return kept + known.temp_size_in_bytes
 
 
 def halve_once(what: str, size: int, call: Callable[[int], Result]) -> Result:
@@ -108,23 +124,25 @@ def halve_once(what: str, size: int, call: Callable[[int], Result]) -> Result:
     return call(smaller)
 
 
-def _temporary_bytes(jaxpr: Any) -> int:
+def _temporary_bytes(jaxpr: Any, fused: frozenset[str]) -> int:
     """The most memory alive at once besides the arguments and results."""
-    last_use, stored = _uses(jaxpr)
+    last_use, stored = _uses(jaxpr, fused)
     results = set(_variables(jaxpr.outvars))
     alive: dict[Any, int] = {}
     most = 0
     for position, equation in enumerate(jaxpr.eqns):
-        inside = max((_temporary_bytes(inner) for inner in inner_programs(equation)), default=0)
-        for variable, size in _sizes(equation):
-            if variable in last_use and variable in stored and variable not in results:
-                alive[variable] = size
+        inside = max((_temporary_bytes(one, fused) for one in inner_programs(equation)), default=0)
+        alive |= {
+            variable: size
+            for variable, size in _sizes(equation, fused)
+            if variable in last_use and variable in stored and variable not in results
+        }
         most = max(most, sum(alive.values()) + inside)
         alive = {one: size for one, size in alive.items() if last_use[one] > position}
     return most
 
 
-def _sizes(equation: Any) -> Iterator[tuple[Any, int]]:
+def _sizes(equation: Any, fused: frozenset[str]) -> Iterator[tuple[Any, int]]:
     """The memory of each result.
 
     A loop that is written out keeps no copies for its later turns: of what a turn leaves for the
@@ -135,7 +153,7 @@ def _sizes(equation: Any) -> Iterator[tuple[Any, int]]:
         yield from ((variable, _bytes(variable)) for variable in equation.outvars)
         return
     turn, carried = params["jaxpr"].jaxpr, params["num_carry"]
-    _, stored = _uses(turn)
+    _, stored = _uses(turn, fused)
     makers = {result: one for one in turn.eqns for result in one.outvars}
     counted = {*turn.invars[: params["num_consts"]], *turn.invars[params["num_consts"] + carried :]}
     for place, (variable, of_turn) in enumerate(zip(equation.outvars, turn.outvars)):
@@ -160,18 +178,18 @@ def _roots(variable: Any, makers: dict[Any, Any], stored: set[Any]) -> set[Any]:
     }
 
 
-def _uses(jaxpr: Any) -> tuple[dict[Any, int], set[Any]]:
+def _uses(jaxpr: Any, fused: frozenset[str]) -> tuple[dict[Any, int], set[Any]]:
     """The last equation that needs each variable, and the variables that get memory."""
     last_use: dict[Any, int] = {}
     stored = set()
     for position, equation in enumerate(jaxpr.eqns):
-        name = equation.primitive.name
-        fused = _is_fused(equation)
+        in_passing = _is_fused(equation, fused)
+        reduction = equation.primitive.name.startswith("reduce_")
         for variable in _variables(equation.invars):
             last_use[variable] = position
-            if not fused and not name.startswith("reduce_"):
+            if not in_passing and not reduction:
                 stored.add(variable)
-        if not fused:
+        if not in_passing:
             stored |= set(equation.outvars)
     last_use |= dict.fromkeys(_variables(jaxpr.outvars), len(jaxpr.eqns))
     # What a fused value is computed from must stay until the value is used.
@@ -183,11 +201,10 @@ def _uses(jaxpr: Any) -> tuple[dict[Any, int], set[Any]]:
     return last_use, stored
 
 
-def _is_fused(equation: Any) -> bool:
-    name = equation.primitive.name
-    if name in _CALLS:
-        return all(_is_fused(one) for inner in inner_programs(equation) for one in inner.eqns)
-    return name in _FUSED
+def _is_fused(equation: Any, fused: frozenset[str]) -> bool:
+    if equation.primitive.name not in _CALLS:
+        return equation.primitive.name in fused
+    return all(_is_fused(one, fused) for inner in inner_programs(equation) for one in inner.eqns)
 
 
 def inner_programs(equation: Any) -> Iterator[Any]:

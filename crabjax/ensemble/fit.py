@@ -106,7 +106,7 @@ def fit_ensemble(
     if model.table is not None:
         params = jax.eval_shape(model.init, jax.ShapeDtypeStruct((), keys.init.dtype))
         check_words(model, params, inputs)
-        rows += (training_words(inputs, *rows[:2], len(params[model.table])),)
+        rows += (training_words(inputs, rows[0], rows[1], len(params[model.table])),)
     batch = devices.predict_batch or LARGEST_BATCH
     if model.streaming and one_a_core(current_mesh()):
         batch = rows[2].shape[1]

@@ -49,7 +49,8 @@ def learn(
         with jax.numpy_dtype_promotion("standard"):  # optax raises a float to an integer power
             adamw = _adamw(config, config.epochs * batches)
             updates, state = adamw.update((gradients, jnp.zeros_like(old.idle)), old.state, whole)
-        return select(going, Trained(*optax.apply_updates(whole, updates), state), old)
+        new: Any = optax.apply_updates(whole, updates)
+        return select(going, Trained(*new, state), old)
 
     return jax.vmap(member)(trained, gradients, counts, going)
 

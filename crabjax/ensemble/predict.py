@@ -90,7 +90,7 @@ def _logits_in_batches(model: Model, params: Params, inputs: Any, batch_size: in
     own = members if mesh is None else -(-members // mesh.shape[ENSEMBLE])
     shapes = jax.tree.map(lambda a: jax.ShapeDtypeStruct((own, *a.shape[1:]), a.dtype), params)
     size = batch_size or _plan(ensemble_logits, model, shapes, inputs)
-    run = lambda size: in_batches(call, inputs, size * parts, axis=1)
+    run = lambda size: in_batches(call, inputs, size * parts, axis=1, cut=_cut(model))
     return halve_once(BATCH, size, run)[:members]
 
 
@@ -105,7 +105,16 @@ def _features_in_batches(model: Model, params: Params, inputs: Any, batch_size: 
         params, parts = on_mesh.place_everywhere(mesh, params), mesh.size
         axes = (ENSEMBLE, POOL)
         call = lambda batch: on_mesh.member_features(mesh, model, params, place(mesh, batch, axes))
-    return halve_once(BATCH, size, lambda size: in_batches(call, inputs, size * parts))
+    run = lambda size: in_batches(call, inputs, size * parts, cut=_cut(model))
+    return halve_once(BATCH, size, run)
+
+
+def _cut(model: Model) -> bool:
+    """Whether short documents are predicted in narrower batches.
+
+    Not on a CPU by models that leave out padding themselves: it takes as long, and more to compile.
+    """
+    return not (model.streaming and jax.default_backend() == "cpu")
 
 
 def _plan(function: Callable[..., Any], model: Model, params: Params, inputs: Any) -> int:

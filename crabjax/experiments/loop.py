@@ -28,7 +28,7 @@ from crabjax.metrics import Scores, evaluate
 from crabjax.models import get_builder
 from crabjax.report.records import DECIDED, Record
 from crabjax.strategies import Pool, Selection, beliefs_of, get_strategy
-from crabjax.thresholds import HALF, ensemble_thresholds
+from crabjax.thresholds import HALF, ensemble_threshold
 
 log = logging.getLogger(__name__)
 
@@ -44,9 +44,9 @@ class Info(NamedTuple):
     """What the record of a round needs."""
 
     fit: FitInfo
-    thresholds: np.ndarray  # [S, K]
+    thresholds: np.ndarray  # [S]
     ensemble: Scores  # of the mean prediction at 0.5, [S] each
-    decided: Scores  # of the mean prediction at the thresholds, [S] each
+    decided: Scores  # of the mean prediction at its threshold, [S] each
     members: Scores  # at 0.5, [S, E] each
     selections: list[Selection]  # one a seed; empty in the last round
     left: list[dict[str, int]]  # documents of each kind still unlabelled, one a seed
@@ -140,20 +140,20 @@ def predict(config: Config, problem: Problem, params: Any, inputs: np.ndarray) -
 
 
 def decide(config: Config, seen: list[Pool]) -> np.ndarray:
-    """What a probability must exceed for its label, [S, K]."""
+    """What a probability must exceed for its label to be given, [S]."""
     if config.ensemble.threshold == "half":
-        return np.full((len(seen), seen[0].labels.shape[1]), HALF)
-    return np.stack([ensemble_thresholds(pool.logits, pool.unlabelled) for pool in seen])
+        return np.full(len(seen), HALF)
+    return np.array([ensemble_threshold(pool.logits, pool.unlabelled) for pool in seen])
 
 
 def score(
     logits: np.ndarray, labels: np.ndarray, thresholds: np.ndarray
 ) -> tuple[Scores, Scores, Scores]:
-    """Measures of each seed's mean prediction, at 0.5 and at its thresholds, and of its members."""
+    """Measures of each seed's mean prediction, at 0.5 and at its threshold, and of its members."""
     seeds, members = logits.shape[:2]
     probs = jax.nn.sigmoid(logits)  # [S, E, X, K]
     mean, alone = probs.mean(axis=1), probs.reshape(-1, *probs.shape[2:])
-    half = np.full((seeds * (1 + members), labels.shape[1]), HALF)
+    half = np.full(seeds * (1 + members), HALF)
     together = jnp.concatenate([mean, mean, alone])
     found = evaluate(together, labels, np.concatenate([thresholds, half]))
     decided, at_half, rest = zip(*(np.split(one, [seeds, 2 * seeds]) for one in found))
@@ -227,7 +227,7 @@ def make_records(
                 "model": config.model.name,
                 "data": config.data.name,
                 **{name: float(values[row]) for name, values in info.ensemble._asdict().items()},
-                "thresholds": info.thresholds[row].tolist(),
+                "threshold": float(info.thresholds[row]),
                 **{name: float(getattr(info.decided, of)[row]) for name, of in DECIDED.items()},
                 "members": {k: v[row].tolist() for k, v in info.members._asdict().items()},
                 "selected": selection.indices.tolist(),

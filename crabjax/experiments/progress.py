@@ -24,7 +24,6 @@ class Progress:
         self._round_seconds: list[float] = []
         self.seconds: dict[str, float] = {}
         self.current = ""  # the phase under way
-        self._rows = 0
 
     @contextmanager
     def round(self, number: int) -> Iterator[None]:

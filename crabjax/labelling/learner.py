@@ -32,9 +32,9 @@ from crabjax.metrics import evaluate
 from crabjax.models import Params, get_builder
 from crabjax.progress import doing
 from crabjax.strategies import EmptyPoolError, Pool, get_strategy
-from crabjax.thresholds import HALF, ensemble_thresholds, learn_thresholds
+from crabjax.thresholds import HALF, ensemble_threshold, expected_f1_threshold
 
-FEWEST_OPEN = 100  # texts without an answer that thresholds are read off
+FEWEST_OPEN = 100  # texts without an answer that a threshold is read off
 FEWEST_LABELLED = 10  # with fewer, an ensemble's opinion is worth less than a spread-out query
 
 
@@ -96,7 +96,7 @@ class Learner:
         answers = parse_answers(labels, self.label_names, len(texts))
         self._see(texts)
         if self._known.answer(texts, answers):
-            self._params = self._logits = self._learnt = None
+            self._params = self._logits = self._threshold = None
         return self
 
     def ask(self, pool_texts: Sequence[str], n: int) -> Suggestion:
@@ -127,16 +127,16 @@ class Learner:
         else:
             rows, scores, sources = query(key, self._pool(unlabelled), n, strategy)
             probabilities = expit(self._seen_logits()[:, rows]).mean(axis=0)
-            predicted = probabilities > self.thresholds()
+            predicted = probabilities > self.threshold()
         indices = np.array([places[row] for row in rows.tolist()], np.int64)
         return Suggestion(indices, scores, probabilities, predicted, sources)
 
     def predict(self, texts: Sequence[str]) -> np.ndarray:
-        """Which labels every text has, bool [n, K]: probabilities above :meth:`thresholds`."""
-        return self.predict_proba(texts) > self.thresholds()
+        """Which labels every text has, bool [n, K]: probabilities above :meth:`threshold`."""
+        return self.predict_proba(texts) > self.threshold()
 
-    def thresholds(self) -> np.ndarray:
-        """What the probability of each label must exceed, [K].
+    def threshold(self) -> float:
+        """What a probability must exceed for its label to be given.
 
         Learnt for F1 from the texts that were seen without an answer or, where these are few, from
         the answered ones, each predicted by a model that has not learnt from it; 0.5 with
@@ -146,15 +146,14 @@ class Learner:
           NotFittedError: if no labelled document carries any label.
         """
         if self.config.ensemble.threshold == "half":
-            return np.full(len(self.label_names), HALF)
-        if self._learnt is None:
-            unanswered = set(range(len(self._known.texts))) - self._known.answered
-            if len(unanswered) >= FEWEST_OPEN or self._is_cold():
-                rows = np.array(sorted(unanswered), np.int64)
-                self._learnt = ensemble_thresholds(self._seen_logits(), rows)
+            return HALF
+        if self._threshold is None:
+            rows = np.array(sorted(set(range(len(self._known.texts))) - self._known.answered), int)
+            if len(rows) >= FEWEST_OPEN or self._is_cold():
+                self._threshold = ensemble_threshold(self._seen_logits(), rows)
             else:
-                self._learnt = learn_thresholds(self._cross_validated(out_of_fold))
-        return self._learnt
+                self._threshold = expected_f1_threshold(self._cross_validated(out_of_fold)).value
+        return self._threshold
 
     def predict_proba(self, texts: Sequence[str]) -> np.ndarray:
         """The ensemble's mean probability of every label, float32 [n, K].
@@ -187,7 +186,7 @@ class Learner:
             raise LabelError("evaluate: expected at least one document with labels, found none")
         probabilities = self.predict_proba([text for text, _ in known])
         truth = label_matrix([said for _, said in known], self.label_names)
-        scores = evaluate(probabilities[None], truth, self.thresholds())  # type: ignore[arg-type]
+        scores = evaluate(probabilities[None], truth, self.threshold())  # type: ignore[arg-type]
         return {name: float(value[0]) for name, value in scores._asdict().items()}
 
     @doing("cross-validation: training on parts of the answers")
@@ -246,7 +245,7 @@ class Learner:
         with damage_named(folder):
             config = from_stored(state["config"], "config")
         if same := state | {"config": experiment_settings(config)} == self._decides():
-            self._params, self._logits, self._learnt = params, None, None
+            self._params, self._logits, self._threshold = params, None, None
         return same
 
     def _decides(self) -> dict[str, Any]:
@@ -260,7 +259,7 @@ class Learner:
         self._encoded: EncodedTexts | None = None
         self._params: Params | None = None
         self._logits: np.ndarray | None = None
-        self._learnt: np.ndarray | None = None
+        self._threshold: float | None = None
 
     def _see(self, texts: Sequence[str]) -> None:
         if self._known.see(texts):

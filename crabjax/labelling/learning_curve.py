@@ -11,7 +11,7 @@ from crabjax.ensemble import fit_ensemble, member_keys, predict_logits
 from crabjax.keys import host_generator
 from crabjax.labelling.held_out import split_rows
 from crabjax.models import Model
-from crabjax.thresholds import HALF, learn_thresholds
+from crabjax.thresholds import HALF, expected_f1_threshold
 
 FOLDS = 5
 _SMALLEST = 20  # documents that a curve begins with
@@ -52,8 +52,8 @@ def learning_curve(
     """Cross-validates on all labelled documents, learning from the first n, n/2, n/4, ...
 
     Each of the five folds is predicted by one model that has not seen it, so the estimate is a
-    little lower than what the ensemble reaches. Thresholds are learnt from the same predictions,
-    which takes no label.
+    little lower than what the ensemble reaches. The threshold is learnt from the same
+    predictions, which takes no label.
 
     Args:
       model: the classifier.
@@ -67,9 +67,8 @@ def learning_curve(
     sizes, predicted = curve_sizes(len(rows)), []
     for size in sizes:
         unseen = out_of_fold(model, config, key, inputs, labels, rows, devices, size)
-        predicted.append(
-            unseen > (HALF if config.threshold == "half" else learn_thresholds(unseen))
-        )
+        learnt = config.threshold == "learnt"
+        predicted.append(unseen > (expected_f1_threshold(unseen).value if learnt else HALF))
     return score_curve(sizes, np.stack(predicted), labels[rows], host_generator(key))
 
 

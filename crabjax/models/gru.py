@@ -80,25 +80,31 @@ def _forward(words, live, input_kernel, state_kernel, input_bias, state_bias):
 def _backward(saved, gradient):
     words, live, input_kernel, state_kernel, biases, projected, states = saved
     before = jnp.concatenate([jnp.zeros_like(states[:1]), states[:-1]])
-    factors = _local_derivatives(projected, before, before @ state_kernel, biases, live)
-    size = len(state_kernel)
-    reset_update, candidate = state_kernel[:, : 2 * size], state_kernel[:, 2 * size :]
-    # The third of four parts reaches the candidate's input alone.
-    back = jnp.concatenate([reset_update, jnp.zeros_like(candidate), candidate], axis=1).T
+    # What a state's gradient is multiplied by on its way to the gates, for all steps at once.
+    reset, update, candidate, from_state = _gates(projected, before @ state_kernel, biases, live)
+    to_candidate = (1 - update) * (1 - candidate**2)
+    to_reset = to_candidate * from_state * reset * (1 - reset)
+    to_update = (before - candidate) * update * (1 - update)
+    to_gates = jnp.concatenate([to_reset, to_update, to_candidate * reset], axis=2)
 
     def step(later, now):
-        arriving, factors = now
+        arriving, to_gates, update = now
         total = later + arriving
-        gates = jnp.concatenate([total] * 4, axis=1) * factors[:, : 4 * size]
-        return total * factors[:, 4 * size :] + gates @ back, gates
+        return total * update + (_thrice(total) * to_gates) @ state_kernel.T, total
 
-    start = jnp.zeros_like(states[0])
-    _, gates = lax.scan(step, start, (gradient, factors), reverse=True, unroll=UNROLL)
-    kernels = jnp.einsum("tbi,tbg->ig", jnp.concatenate([words, before], axis=2), gates)
-    width, biases = words.shape[2], jnp.sum(gates, axis=(0, 1))
-    of_input, of_state = _input_part(size, kernels[:width]), _state_part(size, kernels[width:])
-    words = _input_part(size, gates) @ input_kernel.T
-    return words, None, of_input, of_state, _input_part(size, biases), _state_part(size, biases)
+    start, over = jnp.zeros_like(states[0]), (gradient, to_gates, update)
+    _, totals = lax.scan(step, start, over, reverse=True, unroll=UNROLL)
+    of_state = _thrice(totals) * to_gates
+    both = of_state[:, :, : 2 * len(state_kernel)]
+    of_input = jnp.concatenate([both, totals * to_candidate], axis=2)
+    return (
+        of_input @ input_kernel.T,
+        None,
+        jnp.einsum("tbi,tbg->ig", words, of_input),
+        jnp.einsum("tbi,tbg->ig", before, of_state),
+        jnp.sum(of_input, axis=(0, 1)),
+        jnp.sum(of_state, axis=(0, 1)),
+    )
 
 
 _states.defvjp(_forward, _backward)
@@ -116,26 +122,8 @@ def _gates(projected, recurrent, biases, live):
     return reset, jnp.where(_spread(live, size), update, 1), candidate, from_state
 
 
-def _local_derivatives(projected, before, recurrent, biases, live):
-    """What a state's gradient is multiplied by on its way, five times [..., 2 * H].
-
-    To the reset and the update gate, to the candidate's input, to its part from the state, and to
-    the state before.
-    """
-    reset, update, candidate, from_state = _gates(projected, recurrent, biases, live)
-    to_candidate = (1 - update) * (1 - candidate**2)
-    to_reset = to_candidate * from_state * reset * (1 - reset)
-    to_update = (before - candidate) * update * (1 - update)
-    parts = [to_reset, to_update, to_candidate, to_candidate * reset, update]
-    return jnp.concatenate(parts, axis=-1)
-
-
-def _input_part(size: int, gates):
-    return gates[..., : 3 * size]
-
-
-def _state_part(size: int, gates):
-    return jnp.concatenate([gates[..., : 2 * size], gates[..., 3 * size :]], axis=-1)
+def _thrice(values):
+    return jnp.concatenate([values] * 3, axis=-1)
 
 
 def _spread(values, size: int):

@@ -143,7 +143,7 @@ def stack_layers(params: Mapping[str, Any], stack: Callable[[list[Any]], Any]) -
       params: ``encoder`` and perhaps ``head``.
       stack: makes one array of those of all layers.
     """
-    encoder = params.get("encoder")
+    encoder: Any = params.get("encoder")
     layers = encoder.get("layers") if isinstance(encoder, Mapping) else None
     if not isinstance(layers, Mapping) or "0" not in layers:
         return dict(params)

@@ -11,6 +11,7 @@ the runs, in this order. Both may be left out: all there are. Kinds are those of
 
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import NamedTuple
 
@@ -27,6 +28,7 @@ from crabjax.report.comparison import (
 from crabjax.report.records import DECIDED, MEASURES, Record
 
 OURS, RANDOM, ALIKE, RIVAL = "crab", "random", "random, members alike", "besra"
+EARLIER = "random at 0.5, validated"  # picks and pipeline of version 0.2
 _LAST = (RANDOM, ALIKE)
 _SHOWN = {
     "crab": "CRAB",
@@ -197,12 +199,14 @@ def pair_table(experiments: Experiments) -> str:
     return _table([f"{shown(own)} minus {shown(other)}", *(_TITLE[m] for m in _F1)], rows)
 
 
-def labels_table(experiments: Experiments) -> str:
-    """Labels needed for the final micro-F1 of random picks, with bootstrap intervals."""
+def labels_table(
+    experiments: Experiments, reference: str = RANDOM, measure: str = MEASURES[0]
+) -> str:
+    """Labels needed for the final score of random picks, with bootstrap intervals."""
     rows = [
-        [shown(name), *(_labels(runs, name) for runs in experiments.values())]
+        [shown(name), *(_labels(runs, name, reference, measure) for runs in experiments.values())]
         for name in _names(experiments)
-        if name not in _LAST
+        if name != reference and (name not in _LAST or reference != RANDOM)
     ]
     return _table(["", *experiments], rows)
 
@@ -236,6 +240,9 @@ KINDS: dict[str, Callable[[Experiments], str]] = {
     "differences": difference_table,
     "pair": pair_table,
     "labels": labels_table,
+    "labels macro": partial(labels_table, measure=MEASURES[1]),
+    "labels earlier": partial(labels_table, reference=EARLIER),
+    "labels earlier macro": partial(labels_table, reference=EARLIER, measure=MEASURES[1]),
     "selected": selected_table,
     "strategies": strategy_table,
 }
@@ -274,12 +281,12 @@ def _interval(own: Sequence[Record] | None, other: Sequence[Record] | None, meas
     return f"{ends[0]} [{ends[1]}, {ends[2]}]"
 
 
-def _labels(runs: Runs, name: str) -> str:
-    if name not in runs or RANDOM not in runs:
+def _labels(runs: Runs, name: str, reference: str, measure: str) -> str:
+    if name not in runs or reference not in runs:
         return ""
     number = lambda labels: "never" if labels == float("inf") else f"{labels:,.0f}"
-    text = number(labels_needed(runs[name], runs[RANDOM], _F1[0]))
-    ends = labels_needed_range(runs[name], runs[RANDOM], _F1[0])
+    text = number(labels_needed(runs[name], runs[reference], measure))
+    ends = labels_needed_range(runs[name], runs[reference], measure)
     return text if ends is None else f"{text} [{number(ends[0])}, {number(ends[1])}]"
 
 

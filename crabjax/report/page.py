@@ -33,6 +33,8 @@ def write_report(
       folder: where pictures and page go.
       reference: the run the others are compared with; None for random and BESRA.
     """
+    for runs in experiments.values():
+        tables.references(runs, reference)  # a name that no run has, before anything is written
     sections = []
     folder.mkdir(parents=True, exist_ok=True)
     if len(experiments) > 1:

@@ -12,7 +12,7 @@ from crabjax.files import write_text
 
 Record = dict[str, Any]
 
-# F1 at the thresholds of a run, and the same measure at 0.5: where a record has only that, the run
+# F1 at the threshold of a run, and the same measure at 0.5: where a record has only that, the run
 # decided at 0.5.
 DECIDED = {"decided_micro_f1": "micro_f1", "decided_macro_f1": "macro_f1"}
 AT_HALF = tuple(DECIDED.values())

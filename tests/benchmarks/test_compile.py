@@ -1,23 +1,17 @@
 """The programs that are compiled for absent chips, and what the command says of bad input."""
 
-import dataclasses
 import sys
 from typing import Any
 
-import jax
-import jax.numpy as jnp
 import numpy as np
 import pytest
 
 from crabjax.benchmarks import compile as benchmark
 from crabjax.benchmarks import programs
-from crabjax.benchmarks.programs import PRETRAINED, sizes_of, steps_of
+from crabjax.benchmarks.programs import sizes_of, steps_of
 from crabjax.cli.benchmark import main
-from crabjax.config import ConfigError, EnsembleConfig, load_config
+from crabjax.config import ConfigError, load_config
 from crabjax.devices.compile_for import chip_devices
-from crabjax.ensemble.optimizer import start_training
-from crabjax.ensemble.train import Recipe, TrainingData, train
-from crabjax.models.transformer import transformer_classifier
 
 
 def test_sizes_are_the_papers():
@@ -78,31 +72,6 @@ def test_arithmetic_counted_by_hand_is_that_of_the_program(name):
     function: Any = program.function
     found = matmul_flops(function.trace(*program.arguments).jaxpr.jaxpr)
     assert found == pytest.approx(program.flops, rel=0.03)
-
-
-def test_a_step_is_the_first_step_of_a_fit():
-    encoder = dataclasses.replace(
-        PRETRAINED["distilbert-base-uncased"],
-        **{"vocabulary": 30, "width": 8, "inner": 12, "heads": 2, "layers": 1, "positions": 6},
-        **{"dropout": 0.0, "attention_dropout": 0.0, "head_dropout": 0.0},
-    )
-    model = transformer_classifier(encoder, 3)
-    recipe = Recipe(model, EnsembleConfig(batch_size=4, epochs=1), 4)
-    keys = jax.random.split(jax.random.key(0), 2)
-    params = jax.vmap(model.init)(keys)
-    generator = np.random.default_rng(0)
-    inputs = jnp.asarray(generator.integers(1, 30, (4, 6)), jnp.int32)
-    labels = jnp.asarray(generator.random((4, 3)) > 0.5, jnp.float32)
-    rows, counts = jnp.tile(jnp.arange(4, dtype=jnp.int32), (2, 1)), jnp.full(2, 4, jnp.int32)
-    trained = start_training(model, recipe.config, params, None)
-    each = lambda array: jnp.stack([array, array])
-    step = programs.training_step(
-        recipe, jax.tree.map(jnp.copy, trained), None, keys, each(inputs), each(labels), counts
-    )
-    data = TrainingData(inputs, labels, keys, rows, counts, rows)
-    fitted, info = train(recipe, params, data)
-    jax.tree.map(lambda a, b: np.testing.assert_allclose(a, b, atol=1e-6), step[0].params, fitted)
-    np.testing.assert_allclose(step[1], info.loss[:, 0], rtol=1e-5)
 
 
 def error_of(capsys, *arguments):

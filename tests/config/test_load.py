@@ -12,6 +12,7 @@ from crabjax.config import (
     experiment_settings,
     find_config,
     from_dict,
+    from_overrides,
     from_stored,
     load_config,
     load_stored,
@@ -342,3 +343,22 @@ def test_a_stored_configuration_that_is_gone_is_named_and_nothing_else(tmp_path)
     with pytest.raises(ConfigError, match=r"config\.yaml: cannot be read \(No such file") as caught:
         load_stored(tmp_path / "config.yaml")
     assert "did you mean" not in str(caught.value)
+
+
+def test_the_platform_decides_the_precision_that_is_left_to_it():
+    model = from_overrides([]).model
+    assert model.precision == "auto"
+    assert [model.on(one).precision for one in ("cpu", "gpu", "tpu")] == [
+        "float32",
+        "bfloat16",
+        "bfloat16",
+    ]
+    stated = from_overrides(["model.precision=bfloat16"]).model
+    assert stated.on("cpu") is stated
+
+
+def test_recomputation_is_no_part_of_the_experiment():
+    with pytest.warns(ConfigWarning, match=r"model\.rematerialise is now devices\.rematerialise"):
+        old = from_overrides(["model.rematerialise=true"])
+    assert old.devices.rematerialise is True
+    assert experiment_settings(old) == experiment_settings(from_overrides([]))

@@ -42,7 +42,13 @@ def test_the_table_says_what_the_presets_do(key, where, values):
 def test_the_table_leaves_no_difference_out():
     listed = {key for key, _, _ in ROWS}
     stated = {"preset", "data.name", "model.name"}
-    for where in ({}, {"model": "distilbert"}, {"data": "rcv1"}, {"data": "rcv1_t10_5"}):
+    for where in (
+        {},
+        {"model": "distilbert"},
+        {"model": "frozen"},
+        {"data": "rcv1"},
+        {"data": "rcv1_t10_5"},
+    ):
         settings = [settings_of(preset, **where) for preset in NAMES]
         for key in settings[0].keys() - stated:
             if len({str(one[key]) for one in settings}) > 1:
@@ -61,7 +67,8 @@ def test_the_recommended_settings_are_the_defaults():
 @pytest.mark.parametrize("model", ["text_cnn", "text_rnn", "distilbert", "frozen"])
 def test_learning_rates_suit_the_classifier(preset, model):
     rate = settings_of(preset, model)["ensemble.learning_rate"]
-    assert rate == (5e-5 if model == "distilbert" else 5e-3)
+    ours = preset == "recommended" and model == "frozen"
+    assert rate == (5e-5 if model == "distilbert" else 1e-2 if ours else 5e-3)
 
 
 def papers_configs():

@@ -64,3 +64,40 @@ def test_on_a_mesh_one_thread_starts_a_batch_before_it_fetches_the_last(monkeypa
         ("start", 0), ("start", 4), ("fetch", 0), ("start", 8), ("fetch", 4), ("fetch", 8),
     ]  # fmt: skip
     assert {thread for *_, thread in events} == {threading.get_ident()}
+
+
+def documents(lengths, tokens=16) -> np.ndarray:
+    """Word ids [X, T] that tell documents apart; one has a 0 inside."""
+    rows = np.arange(1, len(lengths) + 1)[:, None] * (
+        np.arange(tokens) < np.array(lengths)[:, None]
+    )
+    rows[3, 1] = 0
+    return rows.astype(np.int32)
+
+
+@pytest.mark.usefixtures("three_cores")
+@pytest.mark.parametrize("axis", [0, 1])
+def test_documents_of_like_length_share_a_batch_that_is_no_wider_than_it_must(axis):
+    lengths = np.random.default_rng(0).integers(0, 17, 45)
+    lengths[:4] = 0, 16, 1, 5
+    tokens, seen = documents(lengths), []
+
+    def total(batch) -> Any:
+        seen.append(batch.shape)
+        found = np.stack([batch.sum(axis=1), batch.max(axis=1)], axis=1)
+        return found if axis == 0 else found.T[..., None]
+
+    found = in_batches(total, tokens, 5, axis, cut=True)
+    expected = np.stack([tokens.sum(axis=1), tokens.max(axis=1)], axis=1)
+    np.testing.assert_array_equal(found, expected if axis == 0 else expected.T[..., None])
+    in_order = np.sort(lengths)[::-1][::5]
+    expected_widths = [4 * max(1, -(-longest // 4)) for longest in in_order]
+    assert sorted(seen) == sorted((5, width) for width in expected_widths)
+    assert len(set(seen)) == 4
+
+
+@pytest.mark.parametrize("rows", [documents([1] * 35), documents([1] * 45).astype(np.float32)])
+def test_few_documents_and_vectors_keep_their_width(rows):
+    seen = set()
+    in_batches(lambda batch: (seen.add(batch.shape), batch)[1], rows, 5, cut=True)
+    assert seen == {(5, 16)}

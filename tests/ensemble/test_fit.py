@@ -134,7 +134,7 @@ def plain_fit(setting: Setting, config: EnsembleConfig, member: int, rate=None):
             total += float(value) * len(chosen)
         losses.append(total / len(order))
         scores.append(micro_f1(apply(params, setting.inputs[valid]), setting.labels[valid]))
-        if scores[-1] > best_f1:
+        if scores[-1] > best_f1 or len(valid) == 0:
             best, best_f1, best_epoch = params, scores[-1], epoch
         if epoch - best_epoch >= config.patience:
             break
@@ -160,6 +160,18 @@ def test_equals_a_plain_loop(setting, fitted, member):
     assert np.isnan(info.loss[member, len(scores) :]).all()
     assert np.isnan(info.validation_f1[member, len(scores) :]).all()
     assert_same_params(of_member(params, member), best)
+
+
+def test_without_validation_documents_the_last_epoch_is_kept(setting):
+    config = dataclasses.replace(CONFIG, epochs=4, patience=1)
+    setting = setting._replace(validation_rows=np.zeros((MEMBERS, 0), int))
+    params, info = setting.fit(config)
+    assert info.best_epoch.tolist() == [3] * MEMBERS
+    assert info.epochs_run.tolist() == [4] * MEMBERS
+    last, epoch, losses, _ = plain_fit(setting, config, 1)
+    assert epoch == 3
+    np.testing.assert_allclose(info.loss[1], losses, rtol=1e-4)
+    assert_same_params(of_member(params, 1), last)
 
 
 def test_members_stop_on_their_own(fitted):
@@ -288,7 +300,6 @@ def test_member_keys():
         ({"labels": np.zeros((5, 2), bool)}, "labels: expected N = 90 as in inputs, found 5"),
         ({"train_counts": np.array([1, 2])}, "train_counts: expected M = 3 .* found 2"),
         ({"train_counts": np.array([0, 2, 2])}, "train_counts: expected 1 to 48"),
-        ({"validation_rows": np.zeros((3, 0), int)}, "validation_rows: expected at least one"),
         ({"validation_rows": np.full((3, 2), 90)}, "validation_rows: expected rows 0 to 89"),
         ({"train_rows": np.full((3, 48), -1)}, "train_rows: expected rows 0 to 89"),
         ({"train_rows": np.zeros(3, int)}, r"train_rows: expected shape \[M, C\]"),

@@ -79,7 +79,7 @@ def test_steps_equal_optax_on_the_whole_table(schedule):
 
 def steps_on_rows(config: EnsembleConfig, going, params, gradients):
     """Steps as training makes them, and the whole table after them."""
-    words = training_words(TOKENS, ROWS, COUNTS, VOCABULARY)
+    words = jnp.asarray(training_words(TOKENS, ROWS, COUNTS, VOCABULARY))
     compact = lambda tree: {**tree, "table": jax.vmap(take_rows)(tree["table"], words)}
     trained = start_training(config, compact(params))
     for one, on in zip(gradients, going):

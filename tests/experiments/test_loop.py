@@ -74,8 +74,7 @@ def test_one_record_a_seed_and_round(finished):
     for record in records:
         assert len(record["members"]["micro_f1"]) == 2
         assert len(record["best_epochs"]) == 2
-        assert len(record["thresholds"]) == problem_labels(CONFIG)
-        assert 0 < min(record["thresholds"]) <= max(record["thresholds"]) < 1
+        assert 0 < record["threshold"] < 1
         assert set(record["seconds"]) == {"fit", "predict", "evaluate", "query"}
         assert record["hard_left"] >= 0
     assert records[0]["query"]["candidates"].keys() == {"label_wise", "negative", "hard", "fill"}
@@ -117,17 +116,13 @@ def test_the_pool_hides_unrevealed_labels():
         assert not set(problem.validation_rows[seed]) & set(pool.unlabelled)
 
 
-def problem_labels(config):
-    return prepare(config).labels.shape[1]
-
-
 def test_decisions_at_half_are_those_of_the_measures_at_half(tmp_path):
     ensemble = replace(CONFIG.ensemble, keep="last", threshold="half")
     config = replace(CONFIG, ensemble=ensemble, loop=replace(CONFIG.loop, rounds=1))
     for record in loop.run(config, tmp_path / "run"):
         assert record["decided_micro_f1"] == record["micro_f1"]
         assert record["decided_macro_f1"] == record["macro_f1"]
-        assert set(record["thresholds"]) == {0.5}
+        assert record["threshold"] == 0.5
         assert record["best_epochs"] == [2, 2]
     assert prepare(config).poolable.all()
 

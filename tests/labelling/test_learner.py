@@ -14,6 +14,7 @@ from crabjax.labelling.answers import LabelError
 from crabjax.labelling.learner import Learner, NotFittedError
 from crabjax.labelling.saved_learner import SavedLearnerError
 from crabjax.strategies import EmptyPoolError
+from crabjax.thresholds import expected_f1_threshold
 
 FIXTURES = Path(__file__).resolve().parents[1] / "fixtures"
 NAMES = ("sport", "money", "science")
@@ -101,6 +102,35 @@ def test_it_learns(trained):
     assert scores["micro_f1"] > 0.7
     assert scores["mean_average_precision"] > 0.8
     assert all(isinstance(value, float) for value in scores.values())
+
+
+def test_decisions_are_probabilities_above_the_threshold(trained):
+    texts, labels = make_texts(60, seed=1)
+    predicted = trained.predict(texts)
+    assert predicted.dtype == bool
+    assert 0 < trained.threshold() < 1
+    np.testing.assert_array_equal(predicted, trained.predict_proba(texts) > trained.threshold())
+    hits = (predicted & labels).sum()
+    micro = 2 * hits / (predicted.sum() + labels.sum())
+    assert trained.evaluate(texts, labels)["micro_f1"] == pytest.approx(micro)
+    suggestion = trained.ask(TEXTS, 5)
+    np.testing.assert_array_equal(
+        suggestion.predicted, suggestion.probabilities > trained.threshold()
+    )
+
+
+def test_the_threshold_is_what_open_texts_ask_for():
+    """From 100 texts without an answer on; with fewer, answered ones are cross-validated."""
+    more, _ = make_texts(100, seed=2)
+    seen = learner()
+    before = seen.threshold()
+    seen.ask(more, 1)
+    open_texts = [*TEXTS[50:], *more]
+    wanted = expected_f1_threshold(seen.predict_proba(open_texts)).value
+    assert seen.threshold() == pytest.approx(wanted, abs=1e-6)
+    assert seen.threshold() != before
+    ensemble = dataclasses.replace(TINY.ensemble, threshold="half")
+    assert learner(config=dataclasses.replace(TINY, ensemble=ensemble)).threshold() == 0.5
 
 
 def test_equal_seeds_give_equal_results_and_others_do_not(trained):
@@ -259,7 +289,12 @@ def damage(state, what):
 def test_folders_of_other_forms_are_named_errors(tmp_path, what):
     learner(labelled=3).save(tmp_path)
     path = tmp_path / "learner.json"
-    path.write_text(json.dumps(damage(json.loads(path.read_text()), what)))
+    stored = json.loads(path.read_text())
+    path.write_text(json.dumps(damage(stored, what)))
+    with pytest.raises(SavedLearnerError, match="damaged: the content is not what was written"):
+        Learner.load(tmp_path)
+    del stored["sum"]  # as earlier versions wrote it
+    path.write_text(json.dumps(damage(stored, what)))
     with pytest.raises(SavedLearnerError, match="damaged, or of another version"):
         Learner.load(tmp_path)
 

@@ -39,3 +39,18 @@ def test_length_of_the_features_does_not_matter():
     logits = model.apply(params, inputs)
     np.testing.assert_allclose(model.apply(params, 1e-3 * inputs), logits, rtol=1e-4, atol=1e-5)
     assert np.isfinite(model.apply(params, jnp.zeros((1, 4)))).all()
+
+
+def test_a_share_of_the_input_is_hidden_in_training_alone():
+    config = ModelConfig(name="frozen", hidden=400, dropout=0.0, input_dropout=0.5)
+    model = build_model(config, 6, 3)
+    params = model.init(jax.random.key(0))
+    inputs = jax.random.normal(jax.random.key(1), (5, 6))
+    plain = build_model(ModelConfig(name="frozen", hidden=400, dropout=0.0), 6, 3)
+    np.testing.assert_array_equal(model.apply(params, inputs), plain.apply(params, inputs))
+    # With one feature left of a document at most, hidden units see it doubled, or nothing.
+    single = jnp.eye(6)[:5]
+    hidden_out = plain.apply(params, jnp.zeros((5, 6)))
+    trained = model.apply(params, single, jax.random.key(2))
+    silent = np.isclose(trained, hidden_out, atol=1e-5).all(axis=1)
+    assert 0 < silent.sum() < 5

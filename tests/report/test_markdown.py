@@ -97,6 +97,20 @@ def test_labels_and_precision_and_strategies(folder):
     assert table(folder, "selected")[2][1] == "**1.9** / 2.0"
 
 
+def test_labels_for_what_the_earlier_pipeline_reached(folder):
+    place = folder / "news" / "random_at_0.5,_validated"
+    place.mkdir()
+    records = [r for r in run("random", (-0.05, -0.04, -0.03)) if r.pop("member_init")]
+    decided = [{"decided_micro_f1": 0.9, "decided_macro_f1": r["macro_f1"] - 0.1} for r in records]
+    write_records(place / "records.jsonl", [a | b for a, b in zip(records, decided)])
+    runs = "on news: crab | random | random at 0.5, validated"
+    head, _, crab, random = table(folder, f"labels earlier macro {runs}")
+    # Final .4, at its own threshold; the others are at .3, .4, .5, and have no other decisions.
+    assert [cell.split(" ")[0] for cell in (crab[1], random[1])] == ["20", "20"]
+    assert head[-1] == "news"
+    assert table(folder, f"labels earlier {runs}")[2][1] == "never [never, never]"
+
+
 def test_a_file_keeps_all_but_its_tables_and_places_of_other_runs(folder, tmp_path, capsys):
     path = tmp_path / "RESULTS.md"
     other = "<!-- table areas: mmc | random -->\nas it was\n<!-- end -->\n"

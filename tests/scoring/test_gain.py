@@ -1,7 +1,5 @@
 """What accelerators are given, run on a CPU, against the labels one by one."""
 
-import functools
-
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -30,8 +28,8 @@ def test_all_labels_at_once_equal_one_by_one(way, total, labels, members):
     product, lanes = WAYS[way]
     arrays = by_label(labels, members)
     for rule in (BetaRule(), BetaRule(0, 0), BetaRule(2.5, 1)):
-        expected = _one_by_one(*arrays, rule, total)
-        found = _at_once(*arrays, rule, total, product, lanes)
+        expected = _one_by_one(*arrays, rule=rule, total=total)
+        found = _at_once(*arrays, rule=rule, total=total, product=product, lanes=lanes)
         assert found.shape == ((7,) if total else (7, 11))
         np.testing.assert_allclose(found, expected, rtol=2e-5)
 
@@ -43,22 +41,21 @@ def test_small_gains_keep_their_digits_at_once(way):
     arrays = by_label(3, disagreement=1e-5)
     with jax.enable_x64(True):
         wide = tuple(jnp.asarray(np.asarray(one), jnp.float64) for one in arrays)
-        expected = np.asarray(_one_by_one(*wide, BetaRule(), False))
+        expected = np.asarray(_one_by_one(*wide, rule=BetaRule(), total=False))
     assert np.max(expected) < 1e-11
-    found = _at_once(*arrays, BetaRule(), False, product, lanes)
+    found = _at_once(*arrays, rule=BetaRule(), total=False, product=product, lanes=lanes)
     np.testing.assert_allclose(found, expected, rtol=2e-2)
 
 
 @pytest.mark.parametrize("rule", [(0.1, 3), (3, 0.1), (0, 0), (0.5, 1.7)])
 def test_totals_are_row_sums_and_padding_adds_nothing(rule):
     candidates, anchors, weights = by_label(4, candidates=30)
-    given = tuple(np.moveaxis(np.asarray(one), 0, 2) for one in (candidates, anchors))
-    score = functools.partial(
-        total_loss_reduction, rule=BetaRule(*rule), label_weights=weights, chunk_size=8
-    )
-    rows = expected_loss_reduction(*given, BetaRule(*rule), weights)
-    np.testing.assert_allclose(score(*given), np.sum(rows, axis=1), rtol=1e-5)
-    padded = np.pad(given[1], ((0, 0), (0, 5), (0, 0)))
-    np.testing.assert_allclose(score(given[0], padded), score(*given), rtol=1e-6)
-    on_device = tuple(map(jnp.asarray, given))
-    np.testing.assert_allclose(score(*on_device), score(*given), rtol=1e-6)
+    first, second = (np.moveaxis(np.asarray(one), 0, 2) for one in (candidates, anchors))
+    score = lambda c, a: total_loss_reduction(c, a, BetaRule(*rule), weights, chunk_size=8)
+    rows = expected_loss_reduction(first, second, BetaRule(*rule), weights)
+    totals = score(first, second)
+    np.testing.assert_allclose(totals, np.sum(rows, axis=1), rtol=1e-5)
+    padded = np.pad(second, ((0, 0), (0, 5), (0, 0)))
+    np.testing.assert_allclose(score(first, padded), totals, rtol=1e-6)
+    on_device = score(jnp.asarray(first), jnp.asarray(second))
+    np.testing.assert_allclose(on_device, totals, rtol=1e-6)

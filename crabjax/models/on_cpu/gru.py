@@ -52,18 +52,19 @@ def _states(table, unit: GRU, tokens, lengths):
     groups, units, steps, documents = tokens.shape
     hidden = unit.state_bias.shape[2]
     zero = jnp.zeros((units, documents, hidden), table.dtype)
+    input_kernels, state_kernels = map(jnp.unstack, (unit.input_kernel, unit.state_kernel))
 
     def group(index, states):
         def chunk(number, carry):
             begin = number * CHUNK
-            projected = _products(table[_words(tokens, index, begin)], unit.input_kernel)
+            projected = _products(_rows(table, _words(tokens, index, begin)), input_kernels)
 
             def step(place, carry):
                 state, states = carry
                 # Keeping the state before the step: keeping the new one would compute it twice.
                 states = _put(states, state, index, begin + place)
                 now = [_at(gate, place) for gate in projected]
-                recurrent = _products(state, unit.state_kernel)
+                recurrent = _products(state, state_kernels)
                 _, update, candidate, _ = _activate(unit, now, recurrent)
                 return candidate + update * (state - candidate), states
 
@@ -88,7 +89,7 @@ def _gradients(table, unit: GRU, tokens, lengths, states, gradient):
             later, found = carry
             begin = (chunks - 1 - number) * CHUNK
             places = _words(tokens, index, begin)
-            words = table[places]
+            words = _rows(table, places)
             before = jnp.stack([_cut(state, index, begin) for state in states])
             factors = _local_derivatives(unit, words, before)
             arriving = jnp.stack([_cut(part, index, begin + 1) for part in gradient])
@@ -129,6 +130,7 @@ def _local_derivatives(unit: GRU, words, before) -> _Factors:
 
 def _through_time(unit: GRU, factors: _Factors, later, arriving):
     """The gradient before a chunk, and the total gradient of the state after each of its steps."""
+    kernels = jnp.unstack(unit.state_kernel)
 
     def step(index, carry):
         later, totals = carry
@@ -139,7 +141,7 @@ def _through_time(unit: GRU, factors: _Factors, later, arriving):
         candidate = total * here.candidate
         gates = candidate * here.reset, total * here.update, candidate * here.gate
         earlier = total * here.keep
-        for gate, kernel in zip(gates, unit.state_kernel):
+        for gate, kernel in zip(gates, kernels):
             earlier = earlier + jnp.einsum("zbh,zdh->zbd", gate, kernel)
         return earlier, totals
 
@@ -170,6 +172,10 @@ def _add_chunk(unit: GRU, found, places, words, before, factors: _Factors, total
 def _words(tokens, group, begin):
     """A chunk's words in the order of both directions [2, CHUNK, B]."""
     return jnp.stack([_cut(own, group, begin) for own in jnp.unstack(tokens, axis=1)])
+
+
+def _rows(table, words):
+    return table.at[words].get(mode="promise_in_bounds")
 
 
 def _products(values, kernels):

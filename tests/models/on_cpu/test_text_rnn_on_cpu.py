@@ -16,17 +16,12 @@ TOKENS = 2 * CHUNK + 3
 
 
 def make_reader(key) -> Reader:
-    shapes = Reader(
-        (VOCABULARY, WORD),
-        GRU(*((3, 2, WORD, HIDDEN), (3, 2, HIDDEN), (3, 2, HIDDEN, HIDDEN), (3, 2, HIDDEN))),  # type: ignore
-        (2 * HIDDEN, ATTENTION),
-        (ATTENTION,),
-        (ATTENTION,),
-    )
-    leaves, tree = jax.tree.flatten(shapes, is_leaf=lambda one: type(one) is tuple)
-    keys = jax.random.split(key, len(leaves))
-    drawn = [0.5 * jax.random.normal(one, shape) for one, shape in zip(keys, leaves)]
-    return jax.tree.unflatten(tree, drawn)
+    keys = iter(jax.random.split(key, 8))
+    draw = lambda *shape: 0.5 * jax.random.normal(next(keys), shape)
+    kernels = draw(3, 2, WORD, HIDDEN), draw(3, 2, HIDDEN)
+    unit = GRU(*kernels, draw(3, 2, HIDDEN, HIDDEN), draw(3, 2, HIDDEN))
+    attention = draw(2 * HIDDEN, ATTENTION), draw(ATTENTION), draw(ATTENTION)
+    return Reader(draw(VOCABULARY, WORD), unit, *attention)
 
 
 def make_documents(documents: int):

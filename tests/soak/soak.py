@@ -1,0 +1,95 @@
+"""Load, faults and bad input for as long as one likes: python tests/soak/soak.py --minutes 30
+
+Every part runs in a process of its own, gets its share of the time and reports what it tried. The
+exit status is 1 if anything failed.
+"""
+
+import argparse
+import json
+import os
+import random
+import subprocess
+import sys
+import tempfile
+import time
+from dataclasses import asdict
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).parent))
+
+from outcome import HEAD, Outcome
+
+ROOT = Path(__file__).resolve().parents[2]
+SHARES = {"fuzz": 0.2, "damage": 0.1, "faults": 0.3, "memory": 0.1, "kill": 0.3}
+BEGIN, END = "<!-- soak begin -->", "<!-- soak end -->"
+
+
+def main() -> int:
+    """Runs the parts one after another."""
+    arguments = _parser().parse_args()
+    if arguments.part:
+        return _one_part(arguments)
+    outcomes, began = [], time.monotonic()
+    chosen = arguments.only or list(SHARES)
+    total = sum(SHARES[part] for part in chosen)
+    for part in chosen:
+        minutes = arguments.minutes * SHARES[part] / total
+        print(f"{part}: {minutes:.1f} minutes", flush=True)
+        outcomes += _in_own_process(part, minutes, arguments.seed)
+    table = "\n".join([HEAD, *(one.row() for one in outcomes)])
+    took = (time.monotonic() - began) / 60
+    print(table)
+    for outcome in outcomes:
+        for failure in outcome.failures:
+            print(f"FAILED: {outcome.what}: {failure}", file=sys.stderr)
+    if arguments.write:
+        _write(arguments.write, table, took, arguments.seed)
+    return int(any(outcome.failures for outcome in outcomes))
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--minutes", type=float, default=30.0, help="default: %(default)s")
+    parser.add_argument("--only", nargs="+", choices=list(SHARES), help="these parts")
+    parser.add_argument("--seed", type=int, default=0, help="of what is drawn (default: 0)")
+    parser.add_argument("--write", type=Path, help="put the table into this Markdown file")
+    parser.add_argument("--part", choices=list(SHARES), help=argparse.SUPPRESS)
+    parser.add_argument("--report", type=Path, help=argparse.SUPPRESS)
+    return parser
+
+
+def _in_own_process(part: str, minutes: float, seed: int) -> list[Outcome]:
+    with tempfile.TemporaryDirectory() as folder:
+        report = Path(folder) / "report.json"
+        command = [sys.executable, __file__, "--part", part, "--minutes", str(minutes)]
+        command += ["--seed", str(seed), "--report", str(report)]
+        environment = {**os.environ, "PYTHONPATH": str(ROOT), "JAX_PLATFORMS": "cpu"}
+        done = subprocess.run(command, env=environment, stderr=subprocess.PIPE, text=True)
+        if not report.is_file():
+            failed = Outcome(part, "ends")
+            failed.failures.append(f"status {done.returncode}: {done.stderr[-2000:]}")
+            return [failed]
+        return [Outcome(**one) for one in json.loads(report.read_text())]
+
+
+def _one_part(arguments: argparse.Namespace) -> int:
+    import importlib
+
+    work = getattr(importlib.import_module(arguments.part), arguments.part)
+    deadline = time.monotonic() + 60 * arguments.minutes
+    chance = [random.Random(arguments.seed)] if arguments.part in ("kill", "damage") else []
+    with tempfile.TemporaryDirectory() as folder:
+        outcomes = work(Path(folder).resolve(), deadline, *chance)
+    arguments.report.write_text(json.dumps([asdict(one) for one in outcomes]))
+    return 0
+
+
+def _write(path: Path, table: str, minutes: float, seed: int) -> None:
+    text = path.read_text(encoding="utf-8")
+    start, end = text.index(BEGIN) + len(BEGIN), text.index(END)
+    said = f"\n`python tests/soak/soak.py --seed {seed}`, {minutes:.0f} minutes on two cores.\n\n"
+    path.write_text(text[:start] + said + table + "\n" + text[end:], encoding="utf-8")
+
+
+if __name__ == "__main__":
+    sys.exit(main())
