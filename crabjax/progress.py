@@ -2,8 +2,8 @@
 
 Work that may take seconds is bracketed by ``with doing("..."):``, or its function decorated with
 the same. Nobody hears of it until a command asks to with :func:`shown`: then one line that updates
-on a terminal, and off a terminal a line for each step that takes longer than two seconds. That a
-program is being compiled is heard from JAX itself.
+on a terminal, and off a terminal a line for each kind of step that takes longer than two seconds,
+the first time that it does. That a program is being compiled is heard from JAX itself.
 """
 
 import json
@@ -21,8 +21,8 @@ Kind = Literal["live", "lines", "json", "quiet"]
 
 
 class _Step:
-    def __init__(self, text: str):
-        self.text, self.start, self.said = text, time.monotonic(), False
+    def __init__(self, text: str, kind: str | None = None):
+        self.text, self.kind, self.start = text, kind or text, time.monotonic()
 
 
 class Display:
@@ -34,12 +34,13 @@ class Display:
         self._compiling: list[_Step] = []
         self._lock = threading.RLock()
         self._drawn = False
+        self._said: set[str] = set()
         self._over = threading.Event()
         self._thread = threading.Thread(target=self._watch, daemon=True)
 
-    def begin(self, text: str) -> _Step:
+    def begin(self, text: str, kind: str | None = None) -> _Step:
         """Adds a step, inside of those that are under way."""
-        step = _Step(text)
+        step = _Step(text, kind)
         with self._lock:
             self._steps.append(step)
         return step
@@ -94,8 +95,8 @@ class Display:
 
     def _mention(self) -> None:
         for step in (*self._steps, *self._compiling[:1]):
-            if not step.said and _age(step) > PATIENCE:
-                step.said = True
+            if step.kind not in self._said and _age(step) > PATIENCE:
+                self._said.add(step.kind)
                 words = {"event": "step", "text": step.text}
                 print(
                     json.dumps(words) if self.kind == "json" else f"{step.text} ...",
@@ -134,14 +135,19 @@ def shown(kind: Kind | None = None, stream: TextIO | None = None) -> Iterator[Di
 
 
 @contextmanager
-def doing(text: str) -> Iterator[None]:
-    """Says, while the block runs, what it does; also a decorator."""
+def doing(text: str, kind: str | None = None) -> Iterator[None]:
+    """Says, while the block runs, what it does; also a decorator.
+
+    Args:
+      text: what is going on.
+      kind: steps of one kind are a line once, off a terminal; the text unless told otherwise.
+    """
     if _display is None or _display.kind == "quiet":
         yield
         return
     display = _display
     _listen()
-    step = display.begin(text)
+    step = display.begin(text, kind)
     try:
         yield
     finally:

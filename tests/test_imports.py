@@ -44,7 +44,7 @@ ROOMS = {
     "__main__": "cli",
     "__init__": "config devices ensemble experiments labelling metrics models scoring strategies",
 }  # fmt: skip
-LAZY = {"transformers", "safetensors", "matplotlib", "torch", "orbax"}
+LAZY = {"huggingface_hub", "tokenizers", "safetensors", "matplotlib", "torch", "orbax"}
 
 
 def part(path):

@@ -33,9 +33,10 @@ def test_off_a_terminal_a_step_that_lasts_is_a_line():
     with shown(None, stream):
         with doing("something short"):
             pass
-        with doing("something long"):
-            time.sleep(0.8)
-    assert stream.getvalue() == "something long ...\n"
+        for number in range(2):
+            with doing(f"something long {number}", "something long"):
+                time.sleep(0.8)
+    assert stream.getvalue() == "something long 0 ...\n"
 
 
 def test_on_a_terminal_one_line_updates_and_goes(capsys):

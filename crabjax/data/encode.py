@@ -1,6 +1,7 @@
 """Documents to integer arrays, by an own word vocabulary or a Hugging Face tokenizer."""
 
-import os
+import json
+import math
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
@@ -18,6 +19,7 @@ PAD = 0  # of every tokenizer, so that a mask is ``tokens != 0``
 UNK = 1  # of word vocabularies
 WORDS = "words"
 
+_LONGEST = 512  # ids, where nothing says how many the encoder takes
 _BATCH = 512  # documents given to a Hugging Face tokenizer at once; bounds its memory
 
 
@@ -86,21 +88,22 @@ def build_vocabulary(corpus: Corpus, min_count: int) -> Vocabulary:
 class PretrainedTokenizer:
     """A Hugging Face tokenizer; markers such as [CLS] count towards ``max_tokens``."""
 
-    backend: Any
+    backend: Any  # a tokenizers.Tokenizer
     name: str
+    longest: int  # ids that the encoder takes
 
     @property
     def size(self) -> int:
         """The number of ids, padding included."""
-        return len(self.backend)
+        return self.backend.get_vocab_size()
 
     def rows(self, corpus: Corpus, max_tokens: int) -> Iterator[Sequence[int] | np.ndarray]:
         """The first ``max_tokens`` ids of every document, markers included."""
-        markers = self.backend.num_special_tokens_to_add()
-        if not markers < max_tokens <= self.backend.model_max_length:
+        markers = self.backend.num_special_tokens_to_add(False)
+        if not markers < max_tokens <= self.longest:
             raise DataError(
-                f"data.max_tokens: {self.name} takes {markers + 1} to "
-                f"{self.backend.model_max_length} tokens, found {max_tokens}"
+                f"data.max_tokens: {self.name} takes {markers + 1} to {self.longest} tokens, "
+                f"found {max_tokens}"
             )
         texts = corpus.texts()
         while batch := list(islice(texts, _BATCH)):
@@ -118,15 +121,8 @@ class PretrainedTokenizer:
                 yield ids if whole else self._ids([text], max_tokens)[0]
 
     def _ids(self, texts: list[str], max_tokens: int) -> list[list[int]]:
-        # A document that spells out "[PAD]" must not come out as padding.
-        return self.backend(
-            texts,
-            truncation=True,
-            max_length=max_tokens,
-            split_special_tokens=True,
-            return_attention_mask=False,
-            return_token_type_ids=False,
-        )["input_ids"]
+        self.backend.enable_truncation(max_tokens)
+        return [encoding.ids for encoding in self.backend.encode_batch(texts)]
 
 
 def load_pretrained_tokenizer(folder: Path, name: str) -> PretrainedTokenizer:
@@ -135,23 +131,45 @@ def load_pretrained_tokenizer(folder: Path, name: str) -> PretrainedTokenizer:
     Raises:
       DataError: if the folder has no tokenizer or one that does not pad with id 0.
     """
-    # The advice in question is to install PyTorch, which tokenizers do not need.
-    os.environ.setdefault("TRANSFORMERS_NO_ADVISORY_WARNINGS", "1")
-    from transformers import AutoTokenizer
-
     if not tokenizer_files(folder):
         raise DataError(f"{folder}: no tokenizer.json or vocab.txt in this folder")
     try:
-        backend = AutoTokenizer.from_pretrained(str(folder), local_files_only=True)
+        about = _settings(folder / "tokenizer_config.json")
+        backend = _tokenizer(folder, about)
+        longest = about.get("model_max_length") or math.inf
+        limit = _settings(folder / "config.json").get("max_position_embeddings", _LONGEST)
     except Exception as error:  # tokenizers raises plain Exception for a file it cannot read
         reason = " ".join(str(error).split())[:160]
         raise DataError(f"{folder}: its tokenizer cannot be read: {reason}") from error
-    if backend.pad_token_id != PAD:
+    padding = about.get("pad_token", "[PAD]")
+    padding = padding["content"] if isinstance(padding, dict) else padding
+    if (found := backend.token_to_id(padding)) != PAD:
         raise DataError(
-            f"{name}: expected a tokenizer that pads with id 0 (the BERT family), "
-            f"found {backend.pad_token_id}"
+            f"{name}: expected a tokenizer that pads with id 0 (the BERT family), found {found}"
         )
-    return PretrainedTokenizer(backend, name)
+    backend.no_padding()
+    backend.encode_special_tokens = True  # a text that spells out "[PAD]" must not become padding
+    return PretrainedTokenizer(backend, name, int(min(longest, limit)))
+
+
+def _tokenizer(folder: Path, about: dict[str, Any]) -> Any:
+    from tokenizers import Tokenizer
+    from tokenizers.implementations import BertWordPieceTokenizer
+
+    if (folder / "tokenizer.json").is_file():
+        return Tokenizer.from_file(str(folder / "tokenizer.json"))
+    lowercase = about.get("do_lower_case", True)
+    pieces = BertWordPieceTokenizer(
+        str(folder / "vocab.txt"),
+        lowercase=lowercase,
+        strip_accents=about.get("strip_accents", lowercase),
+        handle_chinese_chars=about.get("tokenize_chinese_chars", True),
+    )
+    return Tokenizer.from_str(pieces.to_str())
+
+
+def _settings(path: Path) -> dict[str, Any]:
+    return json.loads(path.read_text(encoding="utf-8")) if path.is_file() else {}
 
 
 def tokenizer_files(folder: Path) -> list[Path]:

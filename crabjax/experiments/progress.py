@@ -40,7 +40,7 @@ class Progress:
         self.current = name
         start = time.perf_counter()
         place = f"round {self._number} of {self._rounds}"
-        with doing(f"{self._title}, {place}, {name}{self._time_left()}"):
+        with doing(f"{self._title}, {place}, {name}{self._time_left()}", f"{self._title} {name}"):
             yield
         self.seconds[name] = self.seconds.get(name, 0.0) + time.perf_counter() - start
 

@@ -1,6 +1,7 @@
 """Words and WordPieces to arrays."""
 
 import importlib.util
+import json
 
 import numpy as np
 import pytest
@@ -100,7 +101,8 @@ def test_pretrained_ids_of_long_documents_are_those_of_the_whole_text(pretrained
     # The middle document starts with words that WordPiece drops, so its start is not enough.
     documents = ["unbelievable " * 30, "\x01 " * 8 + "hello\tworld " * 9, "a-b c.d  e " * 9]
     encoded = encode(texts(*documents), pretrained, (), max_tokens=8)
-    whole = pretrained.backend(documents, truncation=True, max_length=8)["input_ids"]
+    pretrained.backend.enable_truncation(8)
+    whole = [encoding.ids for encoding in pretrained.backend.encode_batch(documents)]
     np.testing.assert_array_equal(encoded.tokens, whole)
 
 
@@ -145,3 +147,36 @@ def test_a_tokenizer_that_cannot_be_read_is_named(tmp_path):
     (tmp_path / "tokenizer_config.json").write_text('{"tokenizer_class": "BertTokenizerFast"}')
     with pytest.raises(DataError, match="its tokenizer cannot be read"):
         load_pretrained_tokenizer(tmp_path, "broken")
+
+
+PIECES = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "hello", "wor", "##ld", "cafe", "Caf\xe9"]
+
+
+@pytest.mark.parametrize(
+    ("lower", "expected"), [(True, [2, 5, 6, 7, 8, 3]), (False, [2, 1, 6, 7, 9, 3])]
+)
+def test_a_vocabulary_alone_is_enough(tmp_path, lower, expected):
+    (tmp_path / "vocab.txt").write_text("\n".join(PIECES), encoding="utf-8")
+    (tmp_path / "tokenizer_config.json").write_text(json.dumps({"do_lower_case": lower}))
+    tokenizer = load_pretrained_tokenizer(tmp_path, "mine")
+    assert list(tokenizer.rows(texts("Hello world Caf\xe9"), 8)) == [expected]
+    assert tokenizer.longest == 512
+    (tmp_path / "vocab.txt").write_text("\n".join(["hello", *PIECES]), encoding="utf-8")
+    with pytest.raises(DataError, match="mine: expected a tokenizer that pads with id 0"):
+        load_pretrained_tokenizer(tmp_path, "mine")
+
+
+@needs_package
+def test_ids_are_those_of_transformers(pretrained):
+    transformers = pytest.importorskip("transformers")
+    theirs = transformers.AutoTokenizer.from_pretrained(str(resolve_pretrained("all-MiniLM-L6-v2")))
+    odd = [
+        "[PAD] [CLS] hi [SEP]",
+        "",
+        "\x01 \x02",
+        "Caf\xe9 na\xefve \u4e2d\u6587",
+        "a" * 300,
+        " x\ty\n",
+    ]
+    expected = theirs(odd, truncation=True, max_length=16, split_special_tokens=True)["input_ids"]
+    assert list(pretrained.rows(texts(*odd), 16)) == expected

@@ -246,11 +246,13 @@ def test_parquet_with_named_classes(tmp_path):
     about = json.dumps({"info": {"features": {"labels": feature}}})
     table = pyarrow.table({"text": ["Oh", "Ha"], "labels": [[0], [0, 1]]})
     table = table.replace_schema_metadata({"huggingface": about})
+    raw = tmp_path / "raw"
+    raw.mkdir()
     for name in ("train", "test"):
-        parquet.write_table(table, tmp_path / f"{name}-00000-of-00001.parquet")
-    hub.prepare(tmp_path, tmp_path / "out", hub.Columns(), {}, 0)
+        parquet.write_table(table, raw / f"{name}-00000-of-00001.parquet")
+    hub.prepare(raw, tmp_path / "out", hub.Columns(), {}, 0)
     found = read_corpus(tmp_path / "out" / "train.jsonl")
     assert found.label_sets == [("anger",), ("anger", "joy")]
-    (tmp_path / "train-00000-of-00001.parquet").write_bytes(b"nothing")
+    (raw / "train-00000-of-00001.parquet").write_bytes(b"nothing")
     with pytest.raises(DataError, match="not a Parquet file"):
-        hub.prepare(tmp_path, tmp_path / "out", hub.Columns(), {}, 0)
+        hub.prepare(raw, tmp_path / "out", hub.Columns(), {}, 0)
