@@ -202,7 +202,7 @@ def test_a_whole_run_on_labels_and_texts_at_the_edge(tmp_path, name):
     [
         {"ensemble": {"members": 1}},
         {"loop": {"initial_size": 1, "query_size": 1}},
-        {"loop": {"initial_size": 25, "query_size": 1, "rounds": 9}},  # the pool ends first
+        {"loop": {"initial_size": 29, "query_size": 1, "rounds": 9}},  # the pool ends first
         {"data": {"max_tokens": 1}},
         {"ensemble": {"batch_size": 1}},
         {"ensemble": {"batch_size": 500}},
@@ -218,8 +218,8 @@ def test_a_whole_run_with_settings_at_the_edge(tmp_path, sections):
 
 
 def test_a_pool_that_is_labelled_from_the_start_is_said(tmp_path):
-    with pytest.raises(ProblemError, match="expected at most the 26 documents"):
-        tiny_run(tmp_path, CORPORA["K = 1"], loop={"initial_size": 27})
+    with pytest.raises(ProblemError, match="expected at most the 30 documents"):
+        tiny_run(tmp_path, CORPORA["K = 1"], loop={"initial_size": 31})
 
 
 @pytest.mark.slow

@@ -9,7 +9,7 @@ import logging
 import math
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 import jax
 import numpy as np
@@ -21,6 +21,14 @@ from crabjax.devices.processes import array_of_first
 log = logging.getLogger(__name__)
 
 Result = TypeVar("Result")
+
+
+class _Target(NamedTuple):
+    """What a program is compiled for, and which operations are then computed in passing."""
+
+    platform: str
+    fused: frozenset[str]
+
 
 # Estimates are 0.7 to 1.2 times what XLA reports; other processes need room as well.
 MARGIN = 1.5
@@ -90,15 +98,15 @@ def program_bytes(program: jax.stages.Traced, platform: str | None = None) -> in
       program: of one device.
       platform: it will be compiled for; None for that of this process's devices.
     """
-    on_cpu = (platform or jax.default_backend()) == "cpu"
-    fused = _FUSED - _STORED_ON_CPU if on_cpu else _FUSED
+    platform = platform or jax.default_backend()
+    target = _Target(platform, _FUSED - _STORED_ON_CPU if platform == "cpu" else _FUSED)
     jaxpr = program.jaxpr.jaxpr
     given = sum(_bytes(variable) for variable in {*jaxpr.invars, *jaxpr.constvars})
     results = sum(_bytes(one) for one in jaxpr.outvars)
     # Results take the place of arguments that are given away.
     donated = [one for one in jax.tree.leaves(program.args_info) if one.donated]
     replaced = sum(math.prod(one.shape) * one.dtype.itemsize for one in donated)
-    return given + max(0, results - replaced) + _temporary_bytes(jaxpr, fused)
+    return given + max(0, results - replaced) + _temporary_bytes(jaxpr, target)
 
 
 def compiled_bytes(program: jax.stages.Compiled) -> int:
@@ -124,17 +132,18 @@ def halve_once(what: str, size: int, call: Callable[[int], Result]) -> Result:
     return call(smaller)
 
 
-def _temporary_bytes(jaxpr: Any, fused: frozenset[str]) -> int:
+def _temporary_bytes(jaxpr: Any, target: _Target) -> int:
     """The most memory alive at once besides the arguments and results."""
-    last_use, stored = _uses(jaxpr, fused)
+    last_use, stored = _uses(jaxpr, target)
     results = set(_variables(jaxpr.outvars))
     alive: dict[Any, int] = {}
     most = 0
     for position, equation in enumerate(jaxpr.eqns):
-        inside = max((_temporary_bytes(one, fused) for one in inner_programs(equation)), default=0)
+        inner = inner_programs(equation, target.platform)
+        inside = max((_temporary_bytes(one, target) for one in inner), default=0)
         alive |= {
             variable: size
-            for variable, size in _sizes(equation, fused)
+            for variable, size in _sizes(equation, target)
             if variable in last_use and variable in stored and variable not in results
         }
         most = max(most, sum(alive.values()) + inside)
@@ -142,7 +151,7 @@ def _temporary_bytes(jaxpr: Any, fused: frozenset[str]) -> int:
     return most
 
 
-def _sizes(equation: Any, fused: frozenset[str]) -> Iterator[tuple[Any, int]]:
+def _sizes(equation: Any, target: _Target) -> Iterator[tuple[Any, int]]:
     """The memory of each result.
 
     A loop that is written out keeps no copies for its later turns: of what a turn leaves for the
@@ -153,7 +162,7 @@ def _sizes(equation: Any, fused: frozenset[str]) -> Iterator[tuple[Any, int]]:
         yield from ((variable, _bytes(variable)) for variable in equation.outvars)
         return
     turn, carried = params["jaxpr"].jaxpr, params["num_carry"]
-    _, stored = _uses(turn, fused)
+    _, stored = _uses(turn, target)
     makers = {result: one for one in turn.eqns for result in one.outvars}
     counted = {*turn.invars[: params["num_consts"]], *turn.invars[params["num_consts"] + carried :]}
     for place, (variable, of_turn) in enumerate(zip(equation.outvars, turn.outvars)):
@@ -178,12 +187,12 @@ def _roots(variable: Any, makers: dict[Any, Any], stored: set[Any]) -> set[Any]:
     }
 
 
-def _uses(jaxpr: Any, fused: frozenset[str]) -> tuple[dict[Any, int], set[Any]]:
+def _uses(jaxpr: Any, target: _Target) -> tuple[dict[Any, int], set[Any]]:
     """The last equation that needs each variable, and the variables that get memory."""
     last_use: dict[Any, int] = {}
     stored = set()
     for position, equation in enumerate(jaxpr.eqns):
-        in_passing = _is_fused(equation, fused)
+        in_passing = _is_fused(equation, target)
         reduction = equation.primitive.name.startswith("reduce_")
         for variable in _variables(equation.invars):
             last_use[variable] = position
@@ -201,14 +210,20 @@ def _uses(jaxpr: Any, fused: frozenset[str]) -> tuple[dict[Any, int], set[Any]]:
     return last_use, stored
 
 
-def _is_fused(equation: Any, fused: frozenset[str]) -> bool:
+def _is_fused(equation: Any, target: _Target) -> bool:
     if equation.primitive.name not in _CALLS:
-        return equation.primitive.name in fused
-    return all(_is_fused(one, fused) for inner in inner_programs(equation) for one in inner.eqns)
+        return equation.primitive.name in target.fused
+    inner = inner_programs(equation, target.platform)
+    return all(_is_fused(one, target) for program in inner for one in program.eqns)
 
 
-def inner_programs(equation: Any) -> Iterator[Any]:
-    """The programs inside a loop, a branch or a call."""
+def inner_programs(equation: Any, platform: str) -> Iterator[Any]:
+    """The programs inside a loop, a branch or a call; of a choice by platform, the one it gets."""
+    if choices := equation.params.get("branches_platforms"):
+        name = {"gpu": "cuda"}.get(platform, platform)
+        chosen = next(i for i, one in enumerate(choices) if one is None or name in one)
+        yield equation.params["branches"][chosen].jaxpr
+        return
     for value in equation.params.values():
         for one in value if isinstance(value, list | tuple) else (value,):
             one = getattr(one, "jaxpr", one)

@@ -150,20 +150,20 @@ def _fills(recipe: Recipe, shapes: FitShapes, device: Device) -> bool:
     """Whether most of the arithmetic of one member is in products that fill the device."""
     if device.platform == "cpu":  # its cores share members out
         return False
-    products = list(_products(_trace(recipe, shapes, 1).jaxpr.jaxpr))
+    products = list(_products(_trace(recipe, shapes, 1).jaxpr.jaxpr, device.platform))
     large = sum(one for one in products if one >= _FILLS)
     return large > sum(products) / 2
 
 
-def _products(jaxpr: Any):
+def _products(jaxpr: Any, platform: str):
     """Operations of every matrix product in a program; of a loop, those of one turn."""
     for equation in jaxpr.eqns:
         if equation.primitive.name == "dot_general":
             ((contracted, _), _) = equation.params["dimension_numbers"]
             summed = math.prod(equation.invars[0].aval.shape[axis] for axis in contracted)
             yield 2 * summed * math.prod(equation.outvars[0].aval.shape)
-        for inner in inner_programs(equation):
-            yield from _products(inner)
+        for inner in inner_programs(equation, platform):
+            yield from _products(inner, platform)
 
 
 def _trace(recipe: Recipe, shapes: FitShapes, members: int) -> jax.stages.Traced:

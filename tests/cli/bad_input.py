@@ -137,8 +137,8 @@ CASES = [
     Case("two columns of one name", X, "two columns of one name", files=data("text,text,labels\n", "bad.csv")),
     Case("a delimiter of two characters", f"{X} --set 'data.csv_delimiter=;;'", "csv_delimiter: expected one character", files=data("text,labels\nx,a\n", "bad.csv")),
     Case("no label in the training file", X, "no document of the training file has a label", files=data('{"text": "x", "labels": []}\n')),
-    Case("more validation than documents", X, "data.validation_size: expected fewer than the 1 training documents", files=data(LINE)),
-    Case("a first set larger than the pool", X, "loop.initial_size: expected at most the 16 documents", files=data("".join(json.dumps({"text": f"w{n}", "labels": ["a"]}) + "\n" for n in range(20)))),
+    Case("more validation than documents", f"{X} --set preset=paper", "data.validation_size: expected fewer than the 1 training documents", files=data(LINE)),
+    Case("a first set larger than the pool", X, "loop.initial_size: expected at most the 20 documents", files=data("".join(json.dumps({"text": f"w{n}", "labels": ["a"]}) + "\n" for n in range(20)))),
     Case("a corpus that cannot be made", f"{X} --set data.synthetic.mean_ir=1.01", "synthetic.mean_ir", files=config("")),
     Case("an encoder folder that is not there", f"{X} --set model.name=frozen --set model.pretrained=./gone", "gone: no such folder", files=config("")),
     # the folder of a run

@@ -112,7 +112,9 @@ def test_prediction_with_parameters_that_lie_on_the_devices(alone):
 def test_scores(weights):
     logits = GENERATOR.normal(size=(5, 700, LABELS)).astype(np.float32)
     candidates = np.arange(3, 650)
-    anchors = Anchors(expit(logits[:, 650:670]), 17)
+    probabilities = expit(logits[:, 650:670])
+    probabilities[:, 17:] = 0  # padding
+    anchors = Anchors(probabilities, 17)
     expected = pool_gains(logits, candidates, anchors, BetaRule(), weights)
     with on(4, 2):
         found = pool_gains(logits, candidates, anchors, BetaRule(), weights)

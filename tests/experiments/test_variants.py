@@ -174,7 +174,7 @@ def test_a_run_that_failed_before_it_began_leaves_nothing_behind(tmp_path):
 
 
 def test_bad_data_do_not_claim_the_folder(tmp_path):
-    wrong = from_dict(merge(TREE, {"data": {"validation_size": 5000}}))
+    wrong = from_dict(merge(TREE, {"preset": "paper", "data": {"validation_size": 5000}}))
     with pytest.raises(ValueError, match="validation_size"):
         run(wrong, tmp_path / "out")
     assert not (tmp_path / "out").exists()

@@ -11,7 +11,9 @@ from crabjax.labelling.exchange import read_answers, write_predictions, write_su
 from crabjax.labelling.suggestion import Suggestion
 
 NOTHING = np.full((1, 2), np.nan)
-SUGGESTION = Suggestion(np.array([0]), np.array([np.nan]), NOTHING, ["random"])
+SUGGESTION = Suggestion(
+    np.array([0]), np.array([np.nan]), NOTHING, np.zeros((1, 2), bool), ["random"]
+)
 MARK = b"\xef\xbb\xbf"
 
 
