@@ -125,9 +125,9 @@ def shown(kind: Kind | None = None, stream: TextIO | None = None) -> Iterator[Di
       stream: where to; stderr unless told otherwise.
     """
     global _display
-    stream = sys.stderr if stream is None else stream
+    to: TextIO = stream or sys.stderr
     before = _display
-    with Display(kind or ("live" if stream.isatty() else "lines"), stream) as _display:
+    with Display(kind or ("live" if to.isatty() else "lines"), to) as _display:
         try:
             yield _display
         finally:
@@ -187,7 +187,7 @@ def _listen() -> None:
         if event.endswith("/compile_requests_use_cache") and _display is not None:
             _display.compiling(+1)
 
-    def answered(event: str, duration: float, **_: object) -> None:
+    def answered(event: str, duration_secs: float, **_: object) -> None:
         if event.endswith("/backend_compile_duration") and _display is not None:
             _display.compiling(-1)
 

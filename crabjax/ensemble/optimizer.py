@@ -1,6 +1,6 @@
 """AdamW for all members at once, and what it makes of parameters that never have a gradient."""
 
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, cast
 
 import jax
 import jax.numpy as jnp
@@ -49,8 +49,8 @@ def learn(
         with jax.numpy_dtype_promotion("standard"):  # optax raises a float to an integer power
             adamw = _adamw(config, config.epochs * batches)
             updates, state = adamw.update((gradients, jnp.zeros_like(old.idle)), old.state, whole)
-        new: Any = optax.apply_updates(whole, updates)
-        return select(going, Trained(*new, state), old)
+        params, idle = cast(tuple[Params, jax.Array], optax.apply_updates(whole, updates))
+        return select(going, Trained(params, idle, state), old)
 
     return jax.vmap(member)(trained, gradients, counts, going)
 

@@ -6,7 +6,7 @@ long it has been going on, and its record what each epoch gave.
 """
 
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 
 from crabjax.progress import doing, tell
@@ -84,7 +84,7 @@ class Progress:
         return f", about {left / 60:.0f} min left" if left > 90 else f", about {left:.0f} s left"
 
 
-def _row(records: Sequence[Record], seconds: dict[str, float]) -> str:
+def _row(records: Sequence[Record], seconds: Mapping[str, float]) -> str:
     scores = [
         mean_and_error([value_of(record, one) for record in records], digits=3) for one in DECIDED
     ]

@@ -7,6 +7,7 @@ and what is left for the device is one power and a short polynomial.
 
 import functools
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -217,7 +218,7 @@ def _incomplete_integral(x: jax.Array, complement: jax.Array, a: float, b: float
     return jnp.where(x <= 0.5, series_below, series_above)
 
 
-def evaluate_polynomial(x: jax.Array, coefficients: tuple[float, ...]) -> jax.Array:
+def evaluate_polynomial(x: jax.Array, coefficients: Sequence[float | jax.Array]) -> jax.Array:
     """Horner's rule, lowest power first."""
     value = jnp.full_like(x, coefficients[-1])
     for coefficient in reversed(coefficients[:-1]):

@@ -121,8 +121,9 @@ def _unrolled_product(influence: jax.Array, deviation: jax.Array) -> jax.Array:
 
 def _sides(rule: ScoringRule, dtype, members: int) -> tuple[Side, ...]:
     """Of a rule that has a short formula, in float32; else none."""
-    is_short = isinstance(rule, BetaRule) and dtype == jnp.float32
-    return rational_sides(rule, members) if is_short else ()
+    if isinstance(rule, BetaRule) and dtype == jnp.float32:
+        return rational_sides(rule, members)
+    return ()
 
 
 def label_gain(

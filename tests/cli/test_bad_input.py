@@ -17,6 +17,7 @@ from crabjax.labelling.answers import Answer
 
 HERE = Path(__file__).resolve().parent
 _spec = importlib.util.spec_from_file_location("bad_input", HERE / "bad_input.py")
+assert _spec is not None
 bad_input = importlib.util.module_from_spec(_spec)
 _spec.loader.exec_module(bad_input)
 

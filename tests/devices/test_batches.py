@@ -5,6 +5,7 @@ import time
 from typing import Any
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 import pytest
 
@@ -99,5 +100,5 @@ def test_documents_of_like_length_share_a_batch_that_is_no_wider_than_it_must(ax
 @pytest.mark.parametrize("rows", [documents([1] * 35), documents([1] * 45).astype(np.float32)])
 def test_few_documents_and_vectors_keep_their_width(rows):
     seen = set()
-    in_batches(lambda batch: (seen.add(batch.shape), batch)[1], rows, 5, cut=True)
+    in_batches(lambda batch: (seen.add(batch.shape), jnp.asarray(batch))[1], rows, 5, cut=True)
     assert seen == {(5, 16)}

@@ -82,7 +82,7 @@ def _part(name: str, grammar, read: Callable, path: Path, until: float, wanted: 
             deadline=None,
             database=None,
             phases=[Phase.generate],
-            suppress_health_check=list(HealthCheck),
+            suppress_health_check=[*HealthCheck],
         )
         seed(batch)(quick(given(grammar)(one)))()
     outcome.notes.append(f"{refused:,} refused")
