@@ -5,6 +5,7 @@ import time
 import warnings
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import yaml
 from hypothesis import HealthCheck, Phase, given, seed, settings
@@ -73,6 +74,7 @@ def _part(name: str, grammar, read: Callable, path: Path, until: float, wanted: 
         if path.read_bytes() != before:
             outcome.failures.append(f"the input was changed: {content!r:.300}")
 
+    every_check: Any = list(HealthCheck)
     # In batches: what Hypothesis has begun it finishes, whatever the clock says.
     for batch in range(wanted // _BATCH):
         if time.monotonic() > until or len(outcome.failures) >= 20:
@@ -82,7 +84,7 @@ def _part(name: str, grammar, read: Callable, path: Path, until: float, wanted: 
             deadline=None,
             database=None,
             phases=[Phase.generate],
-            suppress_health_check=[*HealthCheck],
+            suppress_health_check=every_check,
         )
         seed(batch)(quick(given(grammar)(one)))()
     outcome.notes.append(f"{refused:,} refused")
