@@ -71,14 +71,14 @@ def test_examples_work_when_typed(tmp_path):
     place = tmp_path / "empty"
     place.mkdir()
     for line in first_hour():
+        if line.startswith("crabjax benchmark"):
+            continue  # tests/benchmarks runs them, at sizes that take less time
         if line.startswith("crabjax add"):
             answer(place / "to_label.csv")
         done = subprocess.run(
             line, shell=True, cwd=place, env=environment, capture_output=True, text=True
         )
-        # A second benchmark of a busy machine may well be slower: that is what 1 says there.
-        allowed = (0, 1) if "--compare" in line else (0,)
-        assert done.returncode in allowed, f"{line}\n{done.stderr}"
+        assert done.returncode == 0, f"{line}\n{done.stderr}"
         assert "Traceback" not in done.stderr
     assert (place / "runs/demo/curve.png").is_file()
     assert (place / "report/report.html").is_file()
