@@ -67,6 +67,7 @@ def test_examples_work_when_typed(tmp_path):
         "PYTHONPATH": str(ROOT),
         "CRABJAX_CACHE": str(tmp_path / "cache"),
         "HF_HUB_OFFLINE": "1",
+        "XLA_FLAGS": "",  # of the tests: whole runs are faster with LLVM's optimisations
     }
     place = tmp_path / "empty"
     place.mkdir()
