@@ -282,8 +282,9 @@ def _flush_folder(folder: Path) -> None:
 
 
 def _bar(path: Path, shown: bool) -> tqdm:
+    hidden = None if shown else True  # None: hidden unless a terminal is there to see it
     return tqdm(
-        total=path.stat().st_size, unit="B", unit_scale=True, desc=path.name, disable=not shown
+        total=path.stat().st_size, unit="B", unit_scale=True, desc=path.name, disable=hidden
     )
 
 

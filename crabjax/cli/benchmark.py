@@ -72,6 +72,10 @@ def _parse(words: Sequence[str], prog: str | None = None) -> argparse.Namespace:
         # Presets are defaults, so that an option beside them wins; hence a second look.
         commands[arguments.benchmark].set_defaults(**PRESETS[arguments.preset][arguments.benchmark])
         arguments = parser.parse_args(words)
+    for name, value in vars(arguments).items():
+        for one in value if isinstance(value, list) else [value]:
+            if type(one) is int and one < 1:  # a size, or how often
+                parser.error(f"--{name.replace('_', '-')}: expected a number above 0, found {one}")
     return arguments
 
 

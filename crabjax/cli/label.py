@@ -185,7 +185,10 @@ def read_label_names(options: argparse.Namespace) -> list[str]:
       ValueError: if ``--labels`` has several lines, or the file is not text.
     """
     if options.labels_file is not None:
-        return [line.strip() for line in read_lines(options.labels_file) if line.strip()]
+        names = [line.strip() for line in read_lines(options.labels_file) if line.strip()]
+        if not names:
+            raise ValueError(f"{options.labels_file}: expected a label a line, found none")
+        return names
     given = io.StringIO(options.labels, newline="")
     rows = list(csv.reader(given, skipinitialspace=True))
     if len(rows) > 1:

@@ -103,11 +103,12 @@ def find_files(config: DataConfig) -> dict[str, Path]:
             raise DataError(
                 f"data.{split}: no such file: {path.absolute()}. {_advice(config, path)}"
             )
-    if files["train"].samefile(files["test"]):
-        raise DataError(
-            f"data.test: expected another file than data.train, found {files['test']} as both; "
-            "a score on documents that were learnt from says nothing"
-        )
+    for one, other in (("test", "train"), ("validation", "train"), ("validation", "test")):
+        if one in files and files[one].samefile(files[other]):
+            raise DataError(
+                f"data.{one}: expected another file than data.{other}, found {files[one]} as both; "
+                "a score on documents that were learnt or chosen from says nothing"
+            )
     return files
 
 

@@ -98,9 +98,15 @@ def check_names(names: Sequence[str]) -> tuple[str, ...]:
     return names
 
 
-def say_equal_texts(path: Path, texts: Sequence[str]) -> None:
-    """Warns of a file of which most texts are copies: perhaps another column was meant."""
+def check_texts(path: Path, texts: Sequence[str]) -> None:
+    """Warns of a file of which most texts are copies: perhaps another column was meant.
+
+    Raises:
+      DataError: if there is no word in any of them.
+    """
     distinct = len(set(texts))
+    if not any(text.strip() for text in texts):
+        raise DataError(f"{path}: expected texts, found {len(texts)} empty ones; another column?")
     if 2 * distinct < len(texts):
         warnings.warn(
             f"{path}: {len(texts)} documents, but {distinct} different texts; equal ones share "

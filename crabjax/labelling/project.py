@@ -32,8 +32,8 @@ from crabjax.labelling.about import (
     ProjectWarning,
     check_hashes,
     check_names,
+    check_texts,
     read_about,
-    say_equal_texts,
     style_of,
     write_about,
 )
@@ -116,7 +116,7 @@ class Project:
         style = style_of(texts, text_column)
         csv_format = CsvFormat(text_column, csv_delimiter=style.delimiter)
         corpus = read_corpus(texts, csv_format=csv_format, labelled=False)
-        say_equal_texts(texts, corpus.documents)
+        check_texts(texts, corpus.documents)
         ids = corpus.ids or [str(number) for number in range(1, len(corpus) + 1)]
         folder.mkdir(PRIVATE, parents=True, exist_ok=True)
         with lock(folder):

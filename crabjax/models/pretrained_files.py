@@ -48,6 +48,8 @@ def find_pretrained(name: str) -> Path:
 
 
 def _on_this_machine(name: str) -> Path | None:
+    if not name.strip():
+        raise PretrainedNotFoundError("model.pretrained: expected a folder or a name, found none")
     folder = Path(name).expanduser()
     if folder.is_dir():
         if not (folder / "config.json").is_file():

@@ -45,7 +45,7 @@ def read_records(path: Path) -> list[Record]:
     """
     if not path.is_file():
         raise RecordsError(f"{path}: no such file; a run writes it after its first round")
-    records = []
+    records, seen = [], set()
     for number, line in enumerate(path.read_bytes().splitlines(), start=1):
         try:
             record = json.loads(line)
@@ -56,6 +56,10 @@ def read_records(path: Path) -> list[Record]:
             ) from error
         if problem := _problem(record):
             raise RecordsError(f"{path}:{number}: {problem}")
+        place = (record["seed"], record["round"])
+        if place in seen:
+            raise RecordsError(f"{path}:{number}: round {place[1]} of seed {place[0]} twice")
+        seen.add(place)
         records.append(record)
     if not records:
         raise RecordsError(f"{path}: no record in it")

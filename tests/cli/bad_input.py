@@ -4,6 +4,7 @@
 """
 # ruff: noqa: E501, a table: a line a case
 
+import gzip
 import json
 import sys
 from pathlib import Path
@@ -46,10 +47,13 @@ def encoder(settings: str, **files: bytes) -> dict[str, str | bytes]:
 
 
 X = "train --config x.yaml --output out"
+SET = f"{X} --set"
+NOTHING = config("{}")
 INIT = "init --project new --texts pool.csv"
 ADD = "add in.csv"
 LINE = '{"text": "x", "labels": ["a"]}\n'
 FROZEN = f"{INIT} --labels a --encoder ./enc"
+CUT_GZIP = gzip.compress(50 * LINE.encode())[:-12]
 RECORD = Path(__file__).parents[1] / "fixtures" / "before_reliability" / "run" / "records.jsonl"
 FIRST = json.loads(RECORD.read_text().splitlines()[0])
 
@@ -147,6 +151,47 @@ CASES = [
     Case("a run.json cut short", X, "run.json: damaged, or of another program", files=config("") | {"out/run.json": "{"}),
     Case("a run.json of another program", X, "run.json: damaged, or of another program", files=config("") | {"out/run.json": '{"config": 3}'}),
     Case("a run of another configuration", "train --config x.yaml --output runs/b", "holds a run of another config", files=config("")),
+    # settings out of range
+    Case("no member", f"{SET} ensemble.members=0", "ensemble.members: expected an integer at least 1", files=NOTHING),
+    Case("batches of nothing", f"{SET} ensemble.batch_size=0", "batch_size: expected an integer at least 1", files=NOTHING),
+    Case("queries of nothing", f"{SET} loop.query_size=0", "query_size: expected an integer at least 1", files=NOTHING),
+    Case("a fraction above 1", f"{SET} strategy.keep_fraction=2", "a number above 0.0 at most 1.0, found 2", files=NOTHING),
+    Case("a fraction of nothing", f"{SET} strategy.keep_fraction=0", "a number above 0.0 at most 1.0, found 0", files=NOTHING),
+    Case("an exponent below 0", f"{SET} strategy.alpha=-5", "strategy.alpha: expected a number at least 0.0", files=NOTHING),
+    Case("no candidate", f"{SET} strategy.candidate_limit=0", "candidate_limit: expected an integer or nothing", files=NOTHING),
+    Case("documents of no token", f"{SET} data.max_tokens=0", "max_tokens: expected an integer at least 1", files=NOTHING),
+    Case("fewer than no validation", f"{SET} data.validation_size=-1", "validation_size: expected an integer", files=NOTHING),
+    Case("dropout above 1", f"{SET} model.dropout=1.5", "at most 0.95, found 1.5", files=NOTHING),
+    Case("an unknown threshold", f"{SET} ensemble.threshold=maybe", "expected one of learnt, half", files=NOTHING),
+    Case("an unknown choice of parameters", f"{SET} ensemble.keep=first", "expected one of last, best", files=NOTHING),
+    Case("an unknown schedule", f"{SET} ensemble.schedule=step", "expected one of constant, warmup_linear", files=NOTHING),
+    Case("patience below 0", f"{SET} ensemble.patience=-1", "patience: expected an integer at least 1", files=NOTHING),
+    Case("decay below 0", f"{SET} ensemble.weight_decay=-1", "weight_decay: expected a number at least 0.0", files=NOTHING),
+    Case("a rate too large to write", f"{SET} ensemble.learning_rate=1e400", "expected a number above 0.0, found '1e400'", files=NOTHING),
+    Case("a mapping for a number", f"{SET} 'loop.rounds={{a: 1}}'", "loop.rounds: expected an integer", files=NOTHING),
+    Case("a word as seed", f"{SET} loop.seeds=a", "each an integer at least 0", files=NOTHING),
+    Case("a seed below 0", f"{SET} loop.seeds=-1", "each an integer at least 0", files=NOTHING),
+    Case("true as strategy", f"{SET} strategy.name=true", "found 'true'", files=NOTHING),
+    Case("predictions of no document at a time", f"{SET} devices.predict_batch=0", "predict_batch: expected", files=NOTHING),
+    Case("fewer than no member at once", f"{SET} devices.members_at_once=-1", "members_at_once: expected", files=NOTHING),
+    Case("a setting of another section", f"{SET} devices.precision=bfloat16", "did you mean model.precision?", files=NOTHING),
+    Case("a strategy of an unknown package", f"{SET} strategy.name=other.Random", "found 'other.Random'", files=NOTHING),
+    Case("no encoder", f"{SET} model.name=frozen --set model.pretrained=", "model.pretrained: expected a folder or a name", files=NOTHING),
+    Case("a tokenizer that is not there", f"{SET} data.tokenizer=./gone", "gone: no such folder", files=NOTHING),
+    Case("an alias of nothing", X, "x.yaml:1:7: not valid YAML: found undefined alias", files=config("loop: *a")),
+    Case("a section inside itself", X, "x.yaml:1:7: not valid YAML", files=config("loop: &a {rounds: *a}")),
+    Case("a configuration in UTF-16", X, "x.yaml: not valid YAML", files={"x.yaml": "loop: {rounds: 3}".encode("utf-16")}),
+    Case("quiet and JSON", f"{X} --quiet --json", "not allowed with argument --quiet", 2, NOTHING),
+    Case("no name after --config", "train --config", "expected at least one argument", 2),
+    Case("validation and test file the same", X, "data.validation: expected another file than data.test", files=data(LINE * 30, validation="test.jsonl")),
+    Case("a gzip file cut short", X, "broken gzip file", files=data(CUT_GZIP, "bad.jsonl.gz")),
+    Case("CSV without the label column", X, 'no column "labels" in the header, which has text, lab', files=data("text,lab\nx,a\n", "bad.csv")),
+    # devices and demo
+    Case("devices of no configuration", "devices --config gone.yaml", "no such configuration file"),
+    Case("an unknown key, of devices", "devices --config demo.yaml --set loop.round=3", "did you mean loop.rounds?"),
+    Case("a wrong value, of devices", "devices --config demo.yaml --set loop.seeds=x", "loop.seeds: expected a list"),
+    Case("a demo where a file is", "demo --output pool.csv", "pool.csv"),
+    Case("a word too many", "demo now", "unrecognized arguments: now", 2),
     # init
     Case("texts that are not there", "init --project new --texts gone.csv --labels a", "gone.csv: no such file"),
     Case("a folder of texts", "init --project new --texts runs --labels a", "expected a file, found a folder"),
@@ -176,6 +221,11 @@ CASES = [
     Case("an encoder of an unknown kind", FROZEN, "model_type: expected", files=encoder('{"model_type": "gpt2"}')),
     Case("an encoder's config.json cut short", FROZEN, "config.json: malformed JSON", files=encoder('{"model_ty')),
     Case("an encoder's weights cut short", FROZEN, "model.safetensors: no safetensors file, or cut short", files=encoder("{}", model_safetensors=b"\x10\0\0\0\0\0\0\0{")),
+    Case("an empty file of labels", f"{INIT} --labels-file l.txt", "l.txt: expected a label a line", files={"l.txt": " \n"}),
+    Case("labels and a file of labels", f"{INIT} --labels a --labels-file l.txt", "not allowed with argument --labels", 2, {"l.txt": "a"}),
+    Case("an encoder that is not there", f"{INIT} --labels a --encoder ./gone", "gone: no such folder"),
+    Case("an id twice among the texts", "init --project new --texts t.csv --labels a", 't.csv:3: id "1" is also that of line 2', files={"t.csv": "id,text\n1,x\n1,y\n"}),
+    Case("texts that are all empty", "init --project new --texts t.csv --labels a", "t.csv: expected texts, found 2 empty ones", files={"t.csv": "id,text\n1,\n2,\n"}),
     # suggest, status and predict
     Case("no project", "suggest --project gone --output o.csv", "gone: no labelling project here"),
     Case("0 documents", "suggest -n 0 --output o.csv", "expected a whole number above 0, found '0'", 2),
@@ -190,6 +240,12 @@ CASES = [
     Case("predictions for Label Studio", "predict --output p.json", "expected a name ending in .csv, .jsonl"),
     Case("predictions without a label", "predict --project empty --output p.csv", "expected a labelled document with a label"),
     Case("status of no project", "status --project gone", "no labelling project here"),
+    Case("suggestions over the texts", "suggest --output pool.csv", "a file of another kind"),
+    Case("predictions of no project", "predict --project gone --output p.csv", "no labelling project here"),
+    Case("predictions without a place", "predict", "--output", 2),
+    Case("predictions inside the project", "predict --output labelling/p.csv", "inside the project"),
+    Case("predictions over the texts", "predict --output pool.csv", "a file of another kind"),
+    Case("a word after status", "status now", "unrecognized arguments: now", 2),
     # add
     Case("a file that is not there", "add gone.csv", "gone.csv: no such file"),
     Case("a file of another kind to add", "add in.xlsx", "expected a name ending in", files={"in.xlsx": ""}),
@@ -217,6 +273,9 @@ CASES = [
     Case("an export that is no list", "add in.json", "expected a Label Studio export", files={"in.json": "{}"}),
     Case("an export as JSON-MIN", "add in.json", "(not JSON-MIN)", files={"in.json": '[{"text": "x"}]'}),
     Case("annotators who disagree", "add in.json", "annotations disagree", files={"in.json": json.dumps([{"data": {"document_id": "d3"}, "annotations": [{"result": []}, {"result": [{"type": "choices", "value": {"choices": ["a"]}}]}]}])}),
+    Case("nothing to add", "add", "required: file", 2),
+    Case("the texts as answers", "add pool.csv", 'expected a header with "id", "labels"'),
+    Case("answers into no project", "add in.csv --project gone", "no labelling project here", files={"in.csv": "id,labels\nd1,a\n"}),
     # a project that was damaged
     Case("project.json cut short", "status --project hurt", "project.json: damaged", files={"hurt/project.json": "{"}),
     Case("a project of a later format", "status --project hurt", "expected format 1, found 2", files={"hurt/project.json": '{"format": 2, "labels": ["a"]}'}),
@@ -238,6 +297,14 @@ CASES = [
     Case("a reference that is not there", "report runs/b --output page --reference x", "--reference x: expected one of"),
     Case("one run twice", "report runs/b runs/b --output page", "a second run named"),
     Case("a report where a file is", "report runs/b --output pool.csv", "pool.csv"),
+    Case("a record twice", "report runs/a --output page", "records.jsonl:2: round 0 of seed 0 twice", files={"runs/a/records.jsonl": 2 * (json.dumps(FIRST) + "\n")}),
+    Case("a record without a field", "report runs/a --output page", "expected a record with labelled", files={"runs/a/records.jsonl": json.dumps({k: v for k, v in FIRST.items() if k != "labelled"})}),
+    Case("a table of texts as a run", "report pool.csv --output page", "pool.csv:1: malformed JSON"),
+    Case("an unknown table", "report runs/b --markdown t.md", "table 'sizes': expected one of areas", files={"t.md": "<!-- table sizes -->\n<!-- end -->\n"}),
+    Case("a table without its end", "report runs/b --markdown t.md", "t.md: no place for a table", files={"t.md": "<!-- table areas -->\n"}),
+    Case("a table of runs that are not there", "report runs/b --markdown t.md", "t.md: no place for a table of these runs", files={"t.md": "<!-- table areas: nobody -->\n<!-- end -->\n"}),
+    Case("tables where a folder is", "report runs/b --markdown runs", "runs: Is a directory"),
+    Case("records kept where a file is", "report runs/b --keep pool.csv", "pool.csv: File exists"),
     # prepare
     Case("an unknown data set", "prepare imdb", "invalid choice", 2),
     Case("statistics of nothing", "prepare stats gone.jsonl", "gone.jsonl: no such file"),
@@ -259,6 +326,20 @@ CASES = [
     Case("raw files that are not there: UKLEX", "prepare uklex --raw runs --output o", "zenodo"),
     Case("raw files that are not there: EURLEX", "prepare eurlex --raw runs --output o", "eurlex"),
     Case("raw files that are not there: MIMIC", "prepare mimic --raw runs --output o", "physionet"),
+    Case("raw files that are not there: Reuters", "prepare reuters --raw runs --output o", "archive.ics.uci.edu"),
+    Case("raw files that are not there: GoEmotions", "prepare goemotions --raw runs --output o", "google-research"),
+    Case("raw files that are not there: SemEval", "prepare semeval2018ec --raw runs --output o", "codalab"),
+    Case("raw files that are not there: MIMIC-IV", "prepare mimic4_icd10 --raw runs --output o", "mimiciv"),
+    Case("no raw folder named", "prepare reuters --output o", "required: --raw", 2),
+    Case("no documents to train on", "prepare reuters --raw runs --output o --train-size 0", "expected a whole number above 0", 2),
+    Case("a broken SGML file", "prepare reuters --raw r --output o", "r/reut2-000.sgm: expected stories in <REUTERS", files={f"r/reut2-{n:03}.sgm": "<REUTERS" for n in range(22)}),
+    Case("a broken table of emotions", "prepare goemotions --raw r --output o", "r/train.tsv:1: expected text, numbers below 1 and an id", files={f"r/{n}": "x\n" for n in ("train.tsv", "dev.tsv", "test.tsv", "emotions.txt")}),
+    Case("files of the hub without a split", "prepare hub ./runs --output o", "expected files named after train and test"),
+    Case("a column of the hub that is not there", "prepare hub ./h --output o --texts-column txt", 'h/train.jsonl:1: no column "txt", found text, labels', files={"h/train.jsonl": LINE, "h/test.jsonl": LINE}),
+    Case("no imbalance", "prepare resample --input . --output o", "required: --mean-ir", 2),
+    Case("resampling to no label", "prepare resample --input . --output o --mean-ir 5 --labels 0", "expected a whole number above 0", 2),
+    Case("no documents to generate", "prepare synthetic --output o --documents 0", "synthetic.documents: expected an integer at least 10"),
+    Case("statistics without a file", "prepare stats", "required: files", 2),
     # benchmark
     Case("no benchmark", "benchmark", "expected a benchmark", 2),
     Case("an unknown benchmark", "benchmark speed", "invalid choice", 2),
@@ -266,6 +347,15 @@ CASES = [
     Case("reports that are not there", "benchmark --compare a.json b.json", "a.json: expected a report", 2),
     Case("a report that is none", "benchmark --compare x.json x.json", "x.json: expected a report", 2, {"x.json": "{}"}),
     Case("a report below a file", "benchmark scoring --json pool.csv/r.json", "pool.csv/r.json"),
+    Case("an unknown chip", "benchmark compile --chip v99", "expected one of v5e, v6e, a100, h100, rtx3090, found 'v99'"),
+    Case("no chip", "benchmark compile", "required: --chip", 2),
+    Case("no member to compile", "benchmark compile --chip v5e --members 0", "--members: expected a number above 0", 2),
+    Case("one report to compare", "benchmark --compare a.json", "expected 2 arguments", 2),
+    Case("an unknown classifier, of benchmark", "benchmark fit --model cnn", "invalid choice: 'cnn'", 2),
+    Case("no repeat", "benchmark fit --repeats 0", "--repeats: expected a number above 0, found 0", 2),
+    Case("no labelled document", "benchmark fit --labelled 0 5", "--labelled: expected a number above 0, found 0", 2),
+    Case("a size doubled less than twice", "benchmark scaling --steps 0", "expected at least 2, found 0", 2),
+    Case("a round of no configuration", "benchmark round --config gone.yaml", "no such configuration file"),
 ]  # fmt: skip
 
 

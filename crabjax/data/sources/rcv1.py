@@ -173,7 +173,7 @@ def _token_blocks(path: Path, progress: bool) -> Iterator[tuple[str, int, list[s
 
 def read_news(paths: list[Path], omitted: Omitted, progress: bool = False) -> Iterator[Document]:
     """News items, loose or in zip files: headline, then paragraphs."""
-    for path in tqdm(paths, unit="file", disable=not progress):
+    for path in tqdm(paths, unit="file", disable=None if progress else True):
         for where, content in _news_items(path):
             if (document := _parse_news(where, content, omitted)) is not None:
                 yield document

@@ -85,7 +85,7 @@ def _prepare(
     if not files:
         raise missing_raw(raw, "*.sgm file", ABOUT)
     counts = {split: Counter() for split in _SPLITS.values()}
-    for item in _items(tqdm(files, unit="file", disable=not progress), Omitted()):
+    for item in _items(tqdm(files, unit="file", disable=None if progress else True), Omitted()):
         counts[item.split].update(item.document.labels)
     train, test = counts["train"], counts["test"]
     kept = {topic for topic in train if keep(train[topic], test[topic])}
