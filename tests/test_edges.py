@@ -192,11 +192,13 @@ def check_records(records, rounds=3):
     json.dumps(records, allow_nan=False)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", CORPORA)
 def test_a_whole_run_on_labels_and_texts_at_the_edge(tmp_path, name):
     check_records(tiny_run(tmp_path, CORPORA[name]))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "sections",
     [
