@@ -6,7 +6,7 @@ import jax
 import numpy as np
 
 from crabjax.config import Config
-from crabjax.ensemble import predict_features, predict_logits
+from crabjax.ensemble import gather, predict_features, predict_logits
 from crabjax.experiments.problem import Problem
 from crabjax.experiments.state import State
 from crabjax.pool.look import Look
@@ -24,10 +24,9 @@ def pools(
     for seed, (seen, labelled) in enumerate(zip(looks, state.labelled)):
         part = part_of(strategy, seen, labelled, *sizes, config.strategy)
         own = of_seed(config, params, seed)
-        logits = predict_logits(
-            problem.model, own, problem.inputs[part.predicted], config.devices.predict_batch
-        )
-        labels = problem.labels[labelled]
+        inputs, batch = gather(problem.inputs, part.predicted), config.devices.predict_batch
+        logits = predict_logits(problem.model, own, inputs, batch)
+        labels = gather(problem.labels, labelled)
         found.append(part.pool(logits, labels, state.round, problem.rounds))
     return found
 
@@ -78,5 +77,5 @@ def document_features(
 ) -> np.ndarray:
     """Vectors [X, D] of some documents by the first member of a seed."""
     first = jax.tree.map(lambda leaf: leaf[seed * config.ensemble.members], params)
-    inputs, batch = problem.inputs[documents], config.devices.predict_batch
+    inputs, batch = gather(problem.inputs, documents), config.devices.predict_batch
     return predict_features(problem.model, first, inputs, batch)

@@ -1,9 +1,11 @@
 """Training reads the same documents from a part of the training set as from all of it."""
 
+from pathlib import Path
+
 import numpy as np
 import pytest
 
-from crabjax.ensemble import needed_rows
+from crabjax.ensemble import gather, needed_rows
 
 GENERATOR = np.random.default_rng(0)
 INPUTS, LABELS = GENERATOR.integers(0, 99, (50, 6)), GENERATOR.random((50, 3)) < 0.5
@@ -31,3 +33,28 @@ def test_without_validation_documents():
     found = needed_rows(INPUTS, LABELS, ROWS, COUNTS, VALIDATION[:, :0], 5)
     assert found.validation_rows.shape == (2, 0)
     np.testing.assert_array_equal(found.inputs[found.train_rows[1, :2]], INPUTS[[2, 31]])
+
+
+@pytest.mark.parametrize("mode", ["r", "r+", "c", None])
+def test_rows_of_a_file_are_those_of_the_array(tmp_path, mode):
+    path, rows = tmp_path / "inputs.npy", GENERATOR.integers(0, 50, 700)
+    np.save(path, INPUTS)
+    array = np.load(path, mmap_mode=mode)
+    if mode == "c":  # changes that are in memory only
+        array[3] = 7
+    expected = np.array(array)[rows]
+    for one in (array, array.view(np.ndarray), array[5:][:20]):
+        inside = rows[rows < len(one)]
+        np.testing.assert_array_equal(gather(one, inside), np.array(one)[inside])
+    np.testing.assert_array_equal(gather(array, rows), expected)
+
+
+@pytest.mark.skipif(not Path("/proc/self/smaps").exists(), reason="reads what Linux says")
+def test_no_page_of_a_file_stays_in_memory(tmp_path):
+    path = tmp_path / "inputs.npy"
+    np.save(path, np.zeros((100_000, 100), np.float32))
+    mapped = np.load(path, mmap_mode="r")
+    gather(mapped, np.arange(0, 100_000, 50))
+    entries = Path("/proc/self/smaps").read_text().split(str(path))[1]
+    resident = next(line for line in entries.splitlines() if line.startswith("Rss"))
+    assert resident.split()[1] == "0"
