@@ -8,23 +8,24 @@ from typing import NamedTuple
 import jax
 import numpy as np
 
-from crabjax.cache import load_arrays, save_arrays, settings_hash
+from crabjax.cache import kept_folder, settings_hash
 from crabjax.config import Config
 from crabjax.data.corpus import Corpus
 from crabjax.data.encode import (
     WORDS,
     Tokenizer,
     build_vocabulary,
-    encode,
     load_pretrained_tokenizer,
+    token_blocks,
+    used_columns,
 )
 from crabjax.data.load import Dataset, find_files, load_data
 from crabjax.files import check_json, check_safetensors
 from crabjax.models import Model, build_model, get_builder
-from crabjax.models.embed import encode_documents
+from crabjax.models.embed import encode_documents, vector_width
 from crabjax.models.pretrained import read_architecture
 from crabjax.models.pretrained_files import find_pretrained, resolve_pretrained
-from crabjax.progress import doing
+from crabjax.store import Plan, blocks_of, kept
 
 _WIDTH_STEP = 16  # token columns come in multiples: fewer shapes, fewer compilations
 
@@ -63,13 +64,16 @@ def model_inputs(config: Config, tokens: np.ndarray) -> np.ndarray:
         return tokens
     model = config.model.on(jax.default_backend())
     key = settings_hash([fingerprint(tokens), model.pretrained, model.precision])
-    if config.devices.cache and (stored := load_arrays(key)) is not None:
-        return stored[0]["vectors"]
-    with doing(f"encoding {len(tokens):,} documents with {model.pretrained}, once"):
-        vectors = encode_documents(model.pretrained, tokens, precision=model.precision)
-    if config.devices.cache:
-        save_arrays(key, {"vectors": vectors}, {"pretrained": model.pretrained})
-    return vectors
+    plan = Plan(key, (len(tokens), vector_width(model.pretrained)), "float32")
+    with kept_folder(key if config.devices.cache else None) as folder:
+        return kept(
+            None if folder is None else folder / "vectors",
+            plan,
+            lambda start: encode_documents(
+                model.pretrained, tokens, precision=model.precision, start=start
+            ),
+            f"encoding documents with {model.pretrained}, once",
+        )
 
 
 def classifier(config: Config, inputs: np.ndarray, vocabulary_size: int, labels: int) -> Model:
@@ -103,10 +107,10 @@ def encode_texts(config: Config, texts: Sequence[str], labels: int) -> EncodedTe
 
 def text_inputs(config: Config, tokenizer: Tokenizer, texts: Sequence[str]) -> np.ndarray:
     """Token ids int32 [N, T] of at least one text, or its encoder's vectors float32 [N, D]."""
-    encoded = encode(_corpus(texts), tokenizer, (), config.data.max_tokens)
-    longest = int(encoded.lengths.max())
-    width = min(-(-longest // _WIDTH_STEP) * _WIDTH_STEP, config.data.max_tokens)
-    return model_inputs(config, np.ascontiguousarray(encoded.tokens[:, :width]))
+    corpus, most = _corpus(texts), config.data.max_tokens
+    tokens = np.concatenate([block for _, block in token_blocks([corpus], tokenizer, most)])
+    width = min(-(-used_columns(tokens) // _WIDTH_STEP) * _WIDTH_STEP, most)
+    return model_inputs(config, np.ascontiguousarray(tokens[:, :width]))
 
 
 def fingerprint(*arrays: np.ndarray) -> str:
@@ -114,7 +118,8 @@ def fingerprint(*arrays: np.ndarray) -> str:
     digest = hashlib.sha256()
     for array in arrays:
         digest.update(f"{array.dtype}{array.shape}".encode())
-        digest.update(np.ascontiguousarray(array).tobytes())
+        for block in blocks_of(array):
+            digest.update(block)
     return digest.hexdigest()[:16]
 
 

@@ -1,54 +1,75 @@
 """From the ``data`` section of a configuration to arrays, with the work kept on disk."""
 
 import dataclasses
+import json
 import warnings
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
-from crabjax.cache import load_arrays, save_arrays, settings_hash
+from crabjax.cache import kept_folder, settings_hash
 from crabjax.config import DataConfig
 from crabjax.data.corpus import Corpus, CsvFormat, read_corpus
+from crabjax.data.documents import hashes_of
 from crabjax.data.encode import (
     Encoded,
     Tokenizer,
     build_vocabulary,
-    encode,
+    label_blocks,
     load_pretrained_tokenizer,
+    token_blocks,
     tokenizer_files,
-    trim_together,
+    used_columns,
 )
 from crabjax.data.sources import SOURCES
 from crabjax.data.synthetic import make_synthetic
-from crabjax.files import DataError, DataWarning, sha256
+from crabjax.files import DataError, DataWarning, sha256, write_text
 from crabjax.progress import doing
+from crabjax.seals import open_sealed, seal
+from crabjax.store import Plan, kept
 
-_FORMAT = 3  # raise it when the same input would give other arrays or notes: old ones go unused
+_FACTS = "facts.json"
+_KNOWN = {"documents", "label_names", "vocabulary_size", "columns", "notes", "width"}
+_FORMAT = 4  # raise it when the same input would give other arrays or notes: old ones go unused
 
 
 @dataclass(frozen=True)
 class Dataset:
-    """A data set as arrays.
+    """A data set as arrays, mapped from files where they are kept.
 
     Attributes:
       name: for records and reports.
-      train: the documents to choose from.
+      pool: the documents to choose from, and after them those of the validation file.
+      documents: how many there are to choose from.
       test: the documents to report on.
-      validation: the documents of the validation file, or None where there is none.
       label_names: the labels of the training file, sorted: the columns of every label array.
       vocabulary_size: ids run from 0 to this, exclusive.
       config: the settings it was made from.
     """
 
     name: str
-    train: Encoded
+    pool: Encoded
+    documents: int
     test: Encoded
-    validation: Encoded | None
     label_names: tuple[str, ...]
     vocabulary_size: int
     config: DataConfig
+
+    @property
+    def train(self) -> Encoded:
+        """The documents to choose from."""
+        return Encoded(*(array[: self.documents] for array in self.pool))
+
+    @property
+    def validation(self) -> Encoded | None:
+        """The documents of the validation file, or None where there is none."""
+        if len(self.pool.labels) == self.documents:
+            return None
+        return Encoded(*(array[self.documents :] for array in self.pool))
 
     def corpus(self, split: str) -> Corpus:
         """Reads the documents of "train", "test" or "validation" again, as text."""
@@ -65,21 +86,37 @@ def load_data(config: DataConfig, tokenizer: Path | None = None, *, cache: bool 
 
     Raises:
       DataError: for a missing file, saying how to make it; for input that cannot be used.
+      OSError: if the cache has no room.
 
     Warns:
       DataWarning: with counts, for what was read otherwise than it stands in the files.
     """
-    key = _cache_key(config, find_files(config), tokenizer) if cache else ""
-    stored = load_arrays(key) if cache else None
-    if stored is not None:
-        arrays, facts = stored
-        for note in facts["notes"]:
-            warnings.warn(note, DataWarning, stacklevel=2)
-    else:
-        arrays, facts = _encode_all(config, tokenizer)
-        if cache:
-            save_arrays(key, arrays, facts)
-    return _dataset(config, arrays, tuple(facts["label_names"]), facts["vocabulary_size"])
+    files = find_files(config)
+    key = _cache_key(config, files, tokenizer) if cache else None
+    source = _Source(config, tokenizer)
+    with kept_folder(key) as folder:
+        facts = _read_facts(folder)
+        if facts is None:
+            facts = source.facts()
+        else:
+            for note in facts["notes"]:
+                warnings.warn(note, DataWarning, stacklevel=2)
+        pool = source.arrays("pool", ("train", "validation"), facts, folder)
+        test = source.arrays("test", ("test",), facts, folder)
+        if "width" not in facts:
+            # One T for all: columns that are padding everywhere are left out.
+            facts["width"] = max(used_columns(pool.tokens), used_columns(test.tokens))
+            _write_facts(folder, facts)
+    cut = lambda one: one._replace(tokens=one.tokens[:, : facts["width"]])
+    return Dataset(
+        config.name,
+        cut(pool),
+        facts["documents"]["train"],
+        cut(test),
+        tuple(facts["label_names"]),
+        facts["vocabulary_size"],
+        config,
+    )
 
 
 def find_files(config: DataConfig) -> dict[str, Path]:
@@ -125,31 +162,87 @@ def read_splits(config: DataConfig) -> dict[str, Corpus]:
     }
 
 
-@doing("reading and tokenising the documents, once")
-def _encode_all(config: DataConfig, folder: Path | None) -> tuple[dict[str, np.ndarray], dict]:
-    corpora = read_splits(config)
-    label_names = corpora["train"].label_names
-    if not label_names:
-        raise DataError(f"{config.train}: no document of the training file has a label")
-    notes = [note for corpus in corpora.values() for note in corpus.notes]
-    for note in _compare(corpora):
-        warnings.warn(note, DataWarning, stacklevel=3)
-        notes.append(note)
-    tokenizer: Tokenizer = (
-        build_vocabulary(corpora["train"], config.min_count)
-        if folder is None
-        else load_pretrained_tokenizer(folder, config.tokenizer or folder.name)
-    )
-    splits = trim_together(
-        encode(corpus, tokenizer, label_names, config.max_tokens) for corpus in corpora.values()
-    )
-    arrays = {
-        f"{split}_{field}": array
-        for split, encoded in zip(corpora, splits)
-        for field, array in encoded._asdict().items()
-    }
-    facts = {"label_names": label_names, "vocabulary_size": tokenizer.size, "notes": notes}
-    return arrays, facts
+class _Source:
+    """The documents of a configuration, read only where arrays have to be made from them."""
+
+    def __init__(self, config: DataConfig, folder: Path | None):
+        self.config, self.folder = config, folder
+
+    @cached_property
+    def corpora(self) -> dict[str, Corpus]:
+        """By split."""
+        with doing("reading the documents, once"):
+            return read_splits(self.config)
+
+    @cached_property
+    def tokenizer(self) -> Tokenizer:
+        """The words of the training file, or what the folder holds."""
+        if self.folder is None:
+            return build_vocabulary(self.corpora["train"], self.config.min_count)
+        return load_pretrained_tokenizer(self.folder, self.config.tokenizer or self.folder.name)
+
+    def facts(self) -> dict[str, Any]:
+        """What has to be known of the documents beside their arrays; JSON-able."""
+        names = self.corpora["train"].label_names
+        if not names:
+            raise DataError(f"{self.config.train}: no document of the training file has a label")
+        notes = [note for corpus in self.corpora.values() for note in corpus.notes]
+        for note in _compare(self.corpora):
+            warnings.warn(note, DataWarning, stacklevel=3)
+            notes.append(note)
+        others = [corpus for split, corpus in self.corpora.items() if split != "train"]
+        return {
+            "documents": {split: len(corpus) for split, corpus in self.corpora.items()},
+            "label_names": names,
+            "vocabulary_size": self.tokenizer.size,
+            "columns": self.tokenizer.columns(others, self.config.max_tokens),
+            "notes": notes,
+        }
+
+    def arrays(
+        self, name: str, splits: Sequence[str], facts: Mapping[str, Any], folder: Path | None
+    ) -> Encoded:
+        """The arrays of splits, one after another: those kept in the folder, or made now."""
+        counts, names, columns = facts["documents"], facts["label_names"], facts["columns"]
+        rows = sum(counts.get(split, 0) for split in splits)
+        origin = "" if folder is None else folder.name
+        own = lambda: [self.corpora[split] for split in splits if split in counts]
+        place = lambda what: None if folder is None else folder / f"{name}.{what}"
+        tokens = kept(
+            place("tokens"),
+            Plan(origin, (rows, columns), "int32"),
+            lambda start: token_blocks(own(), self.tokenizer, columns, start),
+            f"tokenising the {name} documents, once",
+        )
+        labels = kept(
+            place("labels"),
+            Plan(origin, (rows, len(names)), "bool"),
+            lambda start: label_blocks(own(), names, start),
+            f"labels of the {name} documents, once",
+        )
+        return Encoded(tokens, labels)
+
+
+def _read_facts(folder: Path | None) -> dict[str, Any] | None:
+    if folder is None or not (path := folder / _FACTS).is_file():
+        return None
+    try:
+        facts = open_sealed(json.loads(path.read_text(encoding="utf-8")))
+        if facts.keys() != _KNOWN:
+            raise ValueError(f"expected {sorted(_KNOWN)}")
+        return facts
+    except (OSError, ValueError, AttributeError) as error:
+        warnings.warn(f"{path}: unreadable, made again: {error}", DataWarning, stacklevel=3)
+        return None
+
+
+def _write_facts(folder: Path | None, facts: Mapping[str, Any]) -> None:
+    if folder is None:
+        return
+    try:
+        write_text(folder / _FACTS, json.dumps(seal(facts)))
+    except OSError as error:
+        warnings.warn(f"cannot cache: {error}", DataWarning, stacklevel=3)
 
 
 def _compare(corpora: Mapping[str, Corpus]) -> list[str]:
@@ -157,13 +250,14 @@ def _compare(corpora: Mapping[str, Corpus]) -> list[str]:
     train = corpora["train"]
     known, ids = set(train.label_names), set(train.ids or ())
     notes = []
-    if 2 * (distinct := len(set(train.documents))) < len(train):
+    hashes = hashes_of(train.documents)
+    if 2 * (distinct := len(np.unique(hashes))) < len(train):
         notes.append(
             f"train: {len(train)} documents, but {distinct} different texts; is the right column "
             "read?"
         )
     for split, corpus in corpora.items():
-        if split != "train" and corpus.documents == train.documents:
+        if split != "train" and np.array_equal(hashes_of(corpus.documents), hashes):
             notes.append(f"{split}: the texts of the training file; results on them say little")
         unknown = [set(labels) - known for labels in corpus.label_sets]
         if count := sum(map(bool, unknown)):
@@ -180,18 +274,6 @@ def _compare(corpora: Mapping[str, Corpus]) -> list[str]:
                 f'document (first: "{min(shared)}"); results on them say little'
             )
     return notes
-
-
-def _dataset(
-    config: DataConfig, arrays: Mapping[str, np.ndarray], label_names: tuple[str, ...], size: int
-) -> Dataset:
-    def split(name: str) -> Encoded:
-        return Encoded(*(arrays[f"{name}_{field}"] for field in Encoded._fields))
-
-    validation = split("validation") if "validation_tokens" in arrays else None
-    return Dataset(
-        config.name, split("train"), split("test"), validation, label_names, size, config
-    )
 
 
 def _cache_key(config: DataConfig, files: Mapping[str, Path], folder: Path | None) -> str:

@@ -52,9 +52,7 @@ def prepare(config: Config) -> Problem:
     """
     data = load_dataset(config)
     compared = config.ensemble.keep == "best"  # else nobody may look at validation labels
-    parts = [data.train] + ([data.validation] if compared and data.validation is not None else [])
-    tokens = np.concatenate([part.tokens for part in parts])
-    labels = np.concatenate([part.labels for part in parts])
+    tokens, labels = data.pool if compared else data.train
     plan = schedule(data, config)
     inputs = model_inputs(config, tokens)
     return Problem(
