@@ -21,8 +21,10 @@ def dense_query_seconds(config: Config, problem: Problem, info: Info, timed: int
     they are makes no difference to the time, so random probabilities serve.
     """
     rule = BetaRule(config.strategy.alpha, config.strategy.beta)
-    unlabelled = int((problem.poolable[0] & ~problem.initial[0]).sum())
+    known = problem.held_out.shape[1] + problem.initial.shape[1]
+    unlabelled = problem.documents - known
     anchors = max(1, round(config.strategy.anchor_fraction * unlabelled))
+    anchors = min(anchors, config.strategy.anchor_limit or anchors)
     shape = (config.ensemble.members, timed + anchors, problem.labels.shape[1])
     probabilities = expit(np.random.default_rng(0).normal(-2, 2, shape).astype(np.float32))
     some, others = probabilities[:, :timed], probabilities[:, timed:]
@@ -50,7 +52,7 @@ def torch_seconds(config: Config, problem: Problem) -> dict[str, float]:
     build = lambda: kinds[config.model.name](config.model, vocabulary, labels)
 
     def fit() -> None:
-        rows, held_out = np.flatnonzero(problem.initial[0]), problem.validation_rows[0]
+        rows, held_out = problem.initial[0], problem.validation_rows[0]
         torch_models.train_members(
             build, config.ensemble, problem.inputs, problem.labels, rows, held_out
         )

@@ -19,9 +19,10 @@ from crabjax.benchmarks.baseline import dense_query_seconds, torch_seconds
 from crabjax.benchmarks.clock import Call, clocked_programs, covered
 from crabjax.benchmarks.common import Row, peak_extra_megabytes
 from crabjax.config import Config, load_variants
-from crabjax.experiments.loop import Info, State, step
+from crabjax.experiments.loop import Info, step
 from crabjax.experiments.problem import Problem, prepare
 from crabjax.experiments.progress import Progress
+from crabjax.experiments.state import State
 
 KINDS = ("compiled", "k-means")
 COMPARED = ("fit", "predict", "query")

@@ -29,6 +29,7 @@ _PAPERS_PROTOCOL = {
     "ensemble.member_init": "same",
     "strategy.per_label": 100,
     "strategy.hard_size": 300,
+    "strategy.anchor_limit": None,
     "strategy.candidate_limit": None,
     "strategy.cluster": "gains",
 }

@@ -142,6 +142,9 @@ class StrategyConfig:
     anchor_fraction: float = setting(
         0.0939, "share of U on which gains are assessed", above=0.0, at_most=1.0
     )
+    anchor_limit: int | None = setting(
+        1000, "documents on which gains are assessed, at most; null: no limit", at_least=1
+    )
     attention: bool = setting(True, "weight gains by how labels correlate")
     attention_norm: Literal["column_max", "literal", "row_sum"] = setting(
         "column_max",
@@ -173,7 +176,7 @@ class StrategyConfig:
     decay_power: float = setting(0.5, "exponent of the polynomial decay", at_least=0.0)
     draw: Literal["random", "kmeans"] = setting("random", "how candidates are drawn")
     candidate_limit: int | None = setting(
-        3000, "candidates in all, drawn at random; null: no limit", at_least=1
+        3000, "candidates in all, of every strategy, drawn at random; null: no limit", at_least=1
     )
     score: Literal["expected", "released"] = setting(
         "expected", "the paper's; the released code's only shows why not"
@@ -276,5 +279,6 @@ RENAMED = {
 BEFORE_IT_EXISTED: dict[str, Any] = {
     "ensemble.keep": "best",
     "ensemble.threshold": "half",
+    "strategy.anchor_limit": None,
     "model.input_dropout": 0.0,  # its default is not the preset's
 }

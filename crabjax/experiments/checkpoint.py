@@ -7,7 +7,7 @@ place and renames it, so a kill at any moment leaves the previous rounds whole.
 import contextlib
 import hashlib
 import logging
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -83,11 +83,12 @@ class Checkpoints:
                 "earlier rounds are intact, so free some space and start the same command again"
             ) from error
 
-    def restore(self, like: Mapping[str, np.ndarray]) -> Saved | None:
+    def restore(self, *forms: Mapping[str, np.ndarray]) -> Saved | None:
         """Reads the newest readable round, or None when there is none.
 
         Args:
-          like: an array of the expected shape and dtype for every saved name.
+          *forms: that a round may have, the newest first: an array of the expected shape and dtype
+            for every saved name. All forms have the same names.
 
         Raises:
           CheckpointError: when checkpoints exist but none can be read.
@@ -96,7 +97,7 @@ class Checkpoints:
         steps = sorted(self._manager.all_steps(), reverse=True)
         for step in steps:
             try:
-                saved = self._read(step, like)
+                saved = self._read(step, forms)
             except Exception as error:  # a damaged checkpoint can fail anywhere inside orbax
                 failures.append(f"round {step}: {_first_words(error)}")
                 log.warning("%s: skipped a damaged checkpoint, %s", self._folder, failures[-1])
@@ -111,24 +112,31 @@ class Checkpoints:
             )
         return None
 
-    def _read(self, step: int, like: Mapping[str, np.ndarray]) -> Saved:
+    def _read(self, step: int, forms: Sequence[Mapping[str, np.ndarray]]) -> Saved:
         import orbax.checkpoint as ocp
 
-        wanted = ocp.args.Composite(arrays=ocp.args.PyTreeRestore(dict(like)))
+        wanted = ocp.args.Composite(arrays=ocp.args.PyTreeRestore(dict(forms[0])))
         arrays = self._manager.restore(step, args=wanted)["arrays"]
-        for name, expected in like.items():  # orbax does not check the shapes of NumPy leaves
-            found = arrays[name]
-            if found.shape != expected.shape or found.dtype != expected.dtype:
-                raise ValueError(
-                    f"{name}: expected {expected.dtype}{list(expected.shape)}, "
-                    f"found {found.dtype}{list(found.shape)}"
-                )
+        # orbax does not check the shapes of NumPy leaves
+        if not any(of_form(arrays, like) for like in forms):
+            raise ValueError(f"expected {_shapes(forms[0])}, found {_shapes(arrays)}")
         metadata: Any = open_sealed(dict(self._manager.metadata(step).custom_metadata))
         if metadata.get("round", step) != step:
             raise ValueError(f"the arrays and records of round {metadata['round']}")
         if metadata["digest"] != _digest(arrays):
             raise ValueError("the arrays are not the ones that were saved")
         return Saved(step, arrays, [dict(one) for one in metadata["records"]])
+
+
+def of_form(arrays: Mapping[str, np.ndarray], like: Mapping[str, np.ndarray]) -> bool:
+    """Whether arrays have the names, shapes and dtypes of others."""
+    return _shapes(arrays) == _shapes(like)
+
+
+def _shapes(arrays: Mapping[str, np.ndarray]) -> str:
+    return ", ".join(
+        f"{name}: {arrays[name].dtype}{list(arrays[name].shape)}" for name in sorted(arrays)
+    )
 
 
 def _digest(arrays: Mapping[str, np.ndarray]) -> str:

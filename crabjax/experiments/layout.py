@@ -95,10 +95,7 @@ def _sizes(config: Config) -> Sizes:
         test_documents=len(data.test.tokens),
         validation=plan.validation_rows.shape[1],
         rounds=plan.rounds,
-        capacity=min(
-            config.loop.initial_size + plan.rounds * config.loop.query_size,
-            int(plan.poolable[0].sum()),
-        ),
+        capacity=plan.capacity,
         vocabulary=data.vocabulary_size,
     )
 

@@ -1,5 +1,6 @@
 """Active learning, simulated: the whole method, one round at a time, all seeds together."""
 
+import functools
 import logging
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -12,32 +13,22 @@ from crabjax.config import Config
 from crabjax.data.statistics import mean_ir
 from crabjax.devices.mesh import use_devices
 from crabjax.devices.processes import array_of_first
-from crabjax.ensemble import (
-    FitInfo,
-    fit_ensemble,
-    member_keys,
-    predict_features,
-    predict_logits,
-)
+from crabjax.ensemble import FitInfo, fit_ensemble, member_keys, needed_rows
 from crabjax.experiments.checkpoint import Saved
 from crabjax.experiments.problem import Problem, prepare
 from crabjax.experiments.progress import Progress
 from crabjax.experiments.run_folder import RunFolder
+from crabjax.experiments.seen import document_features, pools, predict_test
+from crabjax.experiments.state import State, saved_forms, saved_rows, state_after
 from crabjax.keys import run_key
 from crabjax.metrics import Scores, evaluate
 from crabjax.models import get_builder
+from crabjax.pool.look import AllBut, Look
 from crabjax.report.records import DECIDED, Record
-from crabjax.strategies import Pool, Selection, beliefs_of, get_strategy
+from crabjax.strategies import Pool, Selection, beliefs_of, get_strategy, with_features
 from crabjax.thresholds import HALF, ensemble_threshold
 
 log = logging.getLogger(__name__)
-
-
-class State(NamedTuple):
-    """What the next round needs."""
-
-    round: int
-    labelled: np.ndarray  # bool [S, N]
 
 
 class Info(NamedTuple):
@@ -49,7 +40,7 @@ class Info(NamedTuple):
     decided: Scores  # of the mean prediction at its threshold, [S] each
     members: Scores  # at 0.5, [S, E] each
     selections: list[Selection]  # one a seed; empty in the last round
-    left: list[dict[str, int]]  # documents of each kind still unlabelled, one a seed
+    left: list[dict[str, float]]  # documents of each kind still unlabelled, one a seed
 
 
 def run(
@@ -72,36 +63,39 @@ def run(
     with RunFolder(folder, config, fresh) as output, use_devices(config.devices, models):
         problem = prepare(config)
         output.check_data(problem.fingerprint)
-        saved = output.restore({"labelled": problem.initial})
+        saved = output.restore(*saved_forms(config, problem))
         records = [] if saved is None else saved.records
-        state = State(0, problem.initial) if saved is None else _state_after(saved)
+        state = State(0, problem.initial) if saved is None else state_after(saved)
         title = f"{config.data.name} {name or config.strategy.name}"
         progress = Progress(title, problem.rounds)
         progress.header(records)
         while state.round <= problem.rounds:
             with progress.round(state.round):
                 next_state, info = step(config, problem, state, progress)
-                rows = make_records(config, problem, state, info, progress.seconds)
-                records = records + rows
-                output.save(Saved(state.round, {"labelled": next_state.labelled}, records))
-            log.info(progress.row(rows))
+                new = make_records(config, problem, state, info, progress.seconds)
+                records = records + new
+                rows = saved_rows(problem, next_state.labelled)
+                output.save(Saved(state.round, {"labelled": rows}, records))
+            log.info(progress.row(new))
             state = next_state
     return records
 
 
 def step(config: Config, problem: Problem, state: State, progress: Progress) -> tuple[State, Info]:
-    """One round: fit, predict, evaluate, query, reveal."""
+    """One round: fit, draw what to look at, predict that, evaluate, query, reveal."""
     last = state.round == problem.rounds
     with progress.phase("fit"):
         params, fit_info = fit(config, problem, state)
     with progress.phase("predict"):
-        logits = predict(config, problem, params, problem.inputs[: problem.documents])
+        seen = pools(config, problem, params, state, look(config, problem, state))
     with progress.phase("evaluate"):
-        test_logits = predict(config, problem, params, problem.test_inputs)
-        seen = pools(config, problem, state, logits)
+        test_logits = predict_test(config, problem, params)
         thresholds = decide(config, seen)
         scores = score(test_logits, problem.test_labels, thresholds)
-        left = [beliefs_of(pool, config.strategy).traits.left() for pool in seen]
+        seen = [pool._replace(beliefs=beliefs_of(pool, config.strategy)) for pool in seen]
+        left = [
+            beliefs_of(pool, config.strategy).traits.left(pool.looked.unlabelled) for pool in seen
+        ]
     with progress.phase("query"):
         selections = [] if last else query(config, problem, seen, params)
     labelled = array_of_first(reveal(state.labelled, selections))
@@ -110,33 +104,40 @@ def step(config: Config, problem: Problem, state: State, progress: Progress) -> 
 
 def fit(config: Config, problem: Problem, state: State) -> tuple[Any, FitInfo]:
     """Trains every member of every seed from scratch on its seed's labelled documents."""
-    members = config.ensemble.members
-    seed_keys = jnp.stack([run_key(seed, "fit", state.round) for seed in config.loop.seeds])
-    loop = config.loop
-    capacity = min(
-        loop.initial_size + problem.rounds * loop.query_size, int(problem.poolable[0].sum())
+    seeds, members = config.loop.seeds, config.ensemble.members
+    seed_keys = jnp.stack([run_key(seed, "fit", state.round) for seed in seeds])
+    rows = saved_rows(problem, state.labelled)  # [S, C]
+    counts = np.full(len(seeds), state.labelled.shape[1], np.int32)
+    each = problem.capacity + problem.validation_rows.shape[1]
+    needed = needed_rows(
+        problem.inputs,
+        problem.labels,
+        rows,
+        counts,
+        problem.validation_rows,
+        capacity=len(seeds) * each,
     )
-    rows = np.zeros((len(loop.seeds), capacity), np.int32)  # [S, C]
-    counts = state.labelled.sum(axis=1).astype(np.int32)  # [S]
-    for seed, count in enumerate(counts):
-        rows[seed, :count] = np.flatnonzero(state.labelled[seed])
+    repeated = [np.repeat(one, members, axis=0) for one in needed[2:]]
     return fit_ensemble(
         problem.model,
         config.ensemble,
         member_keys(seed_keys, members, config.ensemble.member_init),
-        problem.inputs,
-        problem.labels,
-        np.repeat(rows, members, axis=0),
-        np.repeat(counts, members),
-        np.repeat(problem.validation_rows, members, axis=0),
-        config.devices,
+        needed.inputs,
+        needed.labels,
+        *repeated,
+        devices=config.devices,
     )
 
 
-def predict(config: Config, problem: Problem, params: Any, inputs: np.ndarray) -> np.ndarray:
-    """Member logits, by seed: [S, E, X, K]."""
-    logits = predict_logits(problem.model, params, inputs, config.devices.predict_batch)
-    return logits.reshape(-1, config.ensemble.members, *logits.shape[1:])
+def look(config: Config, problem: Problem, state: State) -> list[Look]:
+    """Which documents each seed's query looks at; nothing is predicted for that."""
+    strategy, size = get_strategy(config.strategy.name), config.loop.query_size
+    looks = []
+    for seed, *known in zip(config.loop.seeds, state.labelled, problem.held_out):
+        unlabelled = AllBut(problem.documents, np.union1d(*known))
+        key = run_key(seed, "query", state.round)
+        looks.append(strategy.look(key, unlabelled, size, config.strategy, problem.documents))
+    return looks
 
 
 def decide(config: Config, seen: list[Pool]) -> np.ndarray:
@@ -161,49 +162,25 @@ def score(
     return Scores(*at_half), Scores(*decided), Scores(*by_member)
 
 
-def pools(config: Config, problem: Problem, state: State, logits: np.ndarray) -> list[Pool]:
-    """What the strategy may see, one pool a seed."""
-    labels = problem.labels[: problem.documents]
-    seen = [
-        Pool(
-            logits=logits[seed],
-            labels=labels & labelled[:, None],  # labels of unlabelled documents stay hidden
-            labelled=np.flatnonzero(labelled),
-            unlabelled=np.flatnonzero(problem.poolable[seed] & ~labelled),
-            round=state.round,
-            rounds=problem.rounds,
-        )
-        for seed, labelled in enumerate(state.labelled)
-    ]
-    return [pool._replace(beliefs=beliefs_of(pool, config.strategy)) for pool in seen]
-
-
 def query(config: Config, problem: Problem, seen: list[Pool], params: Any) -> list[Selection]:
     """Asks the strategy for the next documents, one selection a seed."""
     strategy = get_strategy(config.strategy.name)
-    if strategy.needs_features(config.strategy):
-        features = document_features(config, problem, params)
-        seen = [pool._replace(features=own) for pool, own in zip(seen, features)]
-    return [
-        strategy(run_key(seed, "query", pool.round), pool, config.loop.query_size, config.strategy)
-        for seed, pool in zip(config.loop.seeds, seen)
-    ]
-
-
-def document_features(config: Config, problem: Problem, params: Any) -> np.ndarray:
-    """The document vectors of each seed's first member, [S, N, D]."""
-    inputs, batch = problem.inputs[: problem.documents], config.devices.predict_batch
-    firsts = range(0, len(config.loop.seeds) * config.ensemble.members, config.ensemble.members)
-    one = lambda member: jax.tree.map(lambda leaf: leaf[member], params)
-    return np.stack([predict_features(problem.model, one(m), inputs, batch) for m in firsts])
+    selections = []
+    for row, (seed, pool) in enumerate(zip(config.loop.seeds, seen)):
+        if strategy.needs_features(config.strategy):
+            vectors = functools.partial(document_features, config, problem, params, row)
+            pool = with_features(pool, strategy, vectors)
+        key = run_key(seed, "query", pool.round)
+        selections.append(strategy(key, pool, config.loop.query_size, config.strategy))
+    return selections
 
 
 def reveal(labelled: np.ndarray, selections: list[Selection]) -> np.ndarray:
     """Moves the selected documents from U to L."""
-    labelled = labelled.copy()
-    for seed, selection in enumerate(selections):
-        labelled[seed, selection.indices] = True
-    return labelled
+    if not selections:
+        return labelled
+    chosen = np.stack([selection.indices for selection in selections])
+    return np.sort(np.concatenate([labelled, chosen], axis=1), axis=1)
 
 
 def make_records(
@@ -221,7 +198,7 @@ def make_records(
             {
                 "seed": seed,
                 "round": state.round,
-                "labelled": int(state.labelled[row].sum()),
+                "labelled": state.labelled.shape[1],
                 "strategy": config.strategy.name,
                 "preset": config.preset,
                 "model": config.model.name,
@@ -243,7 +220,3 @@ def make_records(
             }
         )
     return records
-
-
-def _state_after(saved: Saved) -> State:
-    return State(saved.round + 1, saved.arrays["labelled"])

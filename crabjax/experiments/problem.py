@@ -11,6 +11,7 @@ from crabjax.data.load import Dataset
 from crabjax.inputs import classifier, fingerprint, load_dataset, model_inputs
 from crabjax.keys import draw_up_to, host_generator, run_key
 from crabjax.models import Model
+from crabjax.pool.look import AllBut
 from crabjax.progress import doing
 
 
@@ -31,16 +32,13 @@ class Problem(NamedTuple):
     labels: np.ndarray  # bool, as long as inputs
     test_inputs: np.ndarray
     test_labels: np.ndarray  # bool [X, K]
-    poolable: np.ndarray  # bool [S, N]; false for documents held out for validation
+    documents: int  # N
+    held_out: np.ndarray  # int64 [S, H], sorted: documents that may not be queried
     validation_rows: np.ndarray  # int32 [S, V], rows of inputs; V = 0: epochs are not compared
-    initial: np.ndarray  # bool [S, N], the first labelled set
+    initial: np.ndarray  # int64 [S, n], sorted: the first labelled set
     rounds: int  # queries until the schedule or the pool ends
+    capacity: int  # the most documents a seed will have labelled
     fingerprint: str  # of the data's content
-
-    @property
-    def documents(self) -> int:
-        """N, the number of training documents."""
-        return self.poolable.shape[1]
 
 
 @doing("preparing the data")
@@ -70,10 +68,12 @@ def prepare(config: Config) -> Problem:
 class Schedule(NamedTuple):
     """The part of a :class:`Problem` that says which documents each seed begins with."""
 
-    poolable: np.ndarray
+    documents: int
+    held_out: np.ndarray
     validation_rows: np.ndarray
     initial: np.ndarray
     rounds: int
+    capacity: int
 
 
 def schedule(data: Dataset, config: Config) -> Schedule:
@@ -82,18 +82,20 @@ def schedule(data: Dataset, config: Config) -> Schedule:
     Raises:
       ProblemError: when the data are too few.
     """
-    poolable, validation_rows = _hold_out(data, config)
-    return Schedule(poolable, validation_rows, *_first_labelled(poolable, config))
+    documents = len(data.train.tokens)
+    held_out, validation_rows = _hold_out(data, config)
+    rest = _first_labelled(documents, held_out, config)
+    return Schedule(documents, held_out, validation_rows, *rest)
 
 
 def _hold_out(data: Dataset, config: Config) -> tuple[np.ndarray, np.ndarray]:
     documents, seeds = len(data.train.tokens), config.loop.seeds
-    poolable = np.ones((len(seeds), documents), bool)  # [S, N]
+    nothing = np.zeros((len(seeds), 0), np.int64)
     if config.ensemble.keep == "last":
-        return poolable, np.zeros((len(seeds), 0), np.int32)
+        return nothing, nothing.astype(np.int32)
     if data.validation is not None:
         rows = np.arange(documents, documents + len(data.validation.tokens), dtype=np.int32)
-        return poolable, np.tile(rows, (len(seeds), 1))
+        return nothing, np.tile(rows, (len(seeds), 1))
     size = config.data.validation_size
     if size >= documents:
         raise ProblemError(
@@ -102,28 +104,31 @@ def _hold_out(data: Dataset, config: Config) -> tuple[np.ndarray, np.ndarray]:
         )
     if config.data.validation_from == "last":
         rows = np.arange(documents - size, documents, dtype=np.int32)
-        return poolable, np.tile(rows, (len(seeds), 1))
+        return nothing, np.tile(rows, (len(seeds), 1))
     rows = np.stack([_draw(seed, "validation", documents, size) for seed in seeds])  # [S, V]
-    np.put_along_axis(poolable, rows, False, axis=1)
-    return poolable, rows.astype(np.int32)
+    return rows, rows.astype(np.int32)
 
 
-def _first_labelled(poolable: np.ndarray, config: Config) -> tuple[np.ndarray, int]:
-    loop, available = config.loop, int(poolable[0].sum())
+def _first_labelled(
+    documents: int, held_out: np.ndarray, config: Config
+) -> tuple[np.ndarray, int, int]:
+    """The first labelled set [S, n], the number of queries, and the most labelled documents."""
+    loop, available = config.loop, documents - held_out.shape[1]
     if loop.initial_size > available:
         raise ProblemError(
             f"loop.initial_size: expected at most the {available} documents of the pool, "
             f"found {loop.initial_size}"
         )
-    initial = np.zeros_like(poolable)
-    for row, seed in enumerate(loop.seeds):
-        pool = np.flatnonzero(poolable[row])
-        initial[row, pool[_draw(seed, "initial", available, loop.initial_size)]] = True
+    first = [
+        AllBut(documents, own)[_draw(seed, "initial", available, loop.initial_size)]
+        for seed, own in zip(loop.seeds, held_out)
+    ]
     if loop.query_size > (left := available - loop.initial_size):
         asked = f"loop.query_size: {loop.query_size} asked for, found {left} unlabelled documents"
         warnings.warn(f"{asked}: the first query takes them all", ProblemWarning, stacklevel=3)
-    until_empty = math.ceil((available - loop.initial_size) / loop.query_size)
-    return initial, min(loop.rounds, until_empty)
+    rounds = min(loop.rounds, math.ceil(left / loop.query_size))
+    most = min(loop.initial_size + rounds * loop.query_size, available)
+    return np.stack(first), rounds, most
 
 
 def _draw(seed: int, purpose: str, documents: int, count: int) -> np.ndarray:

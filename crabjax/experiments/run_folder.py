@@ -28,7 +28,7 @@ from crabjax.config import (
     to_yaml,
 )
 from crabjax.devices.processes import array_of_first, check_agreement, on_first
-from crabjax.experiments.checkpoint import Checkpoints, Saved
+from crabjax.experiments.checkpoint import Checkpoints, Saved, of_form
 from crabjax.files import LOCK, lock, write_text
 from crabjax.report.records import Record, summarise, write_records
 
@@ -80,23 +80,25 @@ class RunFolder:
         check_agreement("data", fingerprint)
         on_first(lambda: self._claim(fingerprint))
 
-    def restore(self, like: dict[str, np.ndarray]) -> Saved | None:
+    def restore(self, *forms: dict[str, np.ndarray]) -> Saved | None:
         """The last saved round, or None; the result files are put back to that round."""
-        arrays = dict(like)
+        arrays: dict[str, np.ndarray] = {}
 
         def restore_files() -> list[Any] | None:
-            saved = self._checkpoints.restore(like)
+            saved = self._checkpoints.restore(*forms)
             if saved is None:
                 return None
             log.info("going on after round %d", saved.round)
             self._write_results(saved.records)
             arrays.update(saved.arrays)
-            return [saved.round, saved.records]
+            form = [of_form(saved.arrays, like) for like in forms].index(True)
+            return [saved.round, saved.records, form]
 
         found = on_first(restore_files)
         if found is None:
             return None
-        shared = {name: array_of_first(arrays[name]) for name in sorted(like)}
+        arrays = forms[found[2]] | arrays
+        shared = {name: array_of_first(arrays[name]) for name in sorted(arrays)}
         return Saved(found[0], shared, found[1])
 
     def save(self, saved: Saved) -> None:

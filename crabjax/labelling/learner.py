@@ -12,7 +12,13 @@ import numpy as np
 from scipy.special import expit
 
 from crabjax.config import Config, experiment_settings, from_stored, to_dict
-from crabjax.ensemble import fit_ensemble, member_keys, predict_features, predict_logits
+from crabjax.ensemble import (
+    fit_ensemble,
+    member_keys,
+    needed_rows,
+    predict_features,
+    predict_logits,
+)
 from crabjax.inputs import EncodedTexts, encode_texts, text_inputs
 from crabjax.keys import host_generator, run_key
 from crabjax.labelling.answers import LabelError, check_label_names, label_matrix, parse_answers
@@ -27,11 +33,12 @@ from crabjax.labelling.saved_learner import (
     read_saved,
     write_saved,
 )
-from crabjax.labelling.suggestion import Suggestion, cover, query
+from crabjax.labelling.suggestion import Picks, Suggestion, cover, query
 from crabjax.metrics import evaluate
 from crabjax.models import Params, get_builder
+from crabjax.pool.look import AllBut
 from crabjax.progress import doing
-from crabjax.strategies import EmptyPoolError, Pool, get_strategy
+from crabjax.strategies import EmptyPoolError, Pool, get_strategy, part_of, with_features
 from crabjax.thresholds import HALF, ensemble_threshold, expected_f1_threshold
 
 FEWEST_OPEN = 100  # texts without an answer that a threshold is read off
@@ -63,7 +70,8 @@ class Learner:
     def __init__(self, config: Config, label_names: Sequence[str]):
         self.config = config
         self.label_names = check_label_names(label_names)
-        get_strategy(config.strategy.name)  # an unknown name is an error now, not after labelling
+        # An unknown name is an error now, not after labelling.
+        self._strategy = get_strategy(config.strategy.name)
         get_builder(config.model.name)
         self._known = LabelledTexts(self.label_names)
         self._forget()
@@ -119,14 +127,16 @@ class Learner:
         unlabelled = np.array(sorted(places.keys() - self._known.answered), np.int64)
         if len(unlabelled) == 0:
             raise EmptyPoolError(f"ask: all {len(texts)} documents of the pool have an answer")
-        key, strategy = self._key("query"), self.config.strategy
         if self._is_cold():
+            key = self._key("query")
             rows, scores, sources = cover(key, self._documents().inputs, unlabelled, n)
             probabilities = np.full((len(rows), len(self.label_names)), np.nan, np.float32)
             predicted = np.zeros(probabilities.shape, bool)
         else:
-            rows, scores, sources = query(key, self._pool(unlabelled), n, strategy)
-            probabilities = expit(self._seen_logits()[:, rows]).mean(axis=0)
+            pool = self._pool(unlabelled, n)
+            rows, scores, sources = self._query(pool, n)
+            looked_up = rows if pool.rows is None else np.searchsorted(pool.rows, rows)
+            probabilities = expit(pool.logits[:, looked_up]).mean(axis=0)
             predicted = probabilities > self.threshold()
         indices = np.array([places[row] for row in rows.tolist()], np.int64)
         return Suggestion(indices, scores, probabilities, predicted, sources)
@@ -138,9 +148,9 @@ class Learner:
     def threshold(self) -> float:
         """What a probability must exceed for its label to be given.
 
-        Learnt for F1 from the texts that were seen without an answer or, where these are few, from
-        the answered ones, each predicted by a model that has not learnt from it; 0.5 with
-        ``ensemble.threshold: half``.
+        Learnt for F1 from the texts that were seen without an answer (of many, from those that a
+        query of all of them looks at) or, where these are few, from the answered ones, each
+        predicted by a model that has not learnt from it; 0.5 with ``ensemble.threshold: half``.
 
         Raises:
           NotFittedError: if no labelled document carries any label.
@@ -148,9 +158,11 @@ class Learner:
         if self.config.ensemble.threshold == "half":
             return HALF
         if self._threshold is None:
-            rows = np.array(sorted(set(range(len(self._known.texts))) - self._known.answered), int)
-            if len(rows) >= FEWEST_OPEN or self._is_cold():
-                self._threshold = ensemble_threshold(self._seen_logits(), rows)
+            answered = np.array(sorted(self._known.answered), np.int64)
+            open_rows = AllBut(len(self._known.texts), answered)
+            if len(open_rows) >= FEWEST_OPEN or self._is_cold():
+                pool = self._pool(open_rows, 1)
+                self._threshold = ensemble_threshold(pool.logits, pool.unlabelled)
             else:
                 self._threshold = expected_f1_threshold(self._cross_validated(out_of_fold)).value
         return self._threshold
@@ -164,14 +176,17 @@ class Learner:
         texts = check_texts(texts)
         if not texts:
             return np.zeros((0, len(self.label_names)), np.float32)
-        if (rows := self._known.rows(texts)) is not None:
-            return expit(self._seen_logits()[:, rows]).mean(axis=0)
         params, documents = self._ensemble(), self._documents()
+        batch = self.config.devices.predict_batch
+        if (rows := self._known.rows(texts)) is not None:
+            if not self._samples():
+                return expit(self._seen_logits()[:, rows]).mean(axis=0)
+            inputs = documents.inputs[rows]
+            return expit(predict_logits(documents.model, params, inputs, batch)).mean(axis=0)
         # Not kept on disk: these documents may never come again.
         devices = dataclasses.replace(self.config.devices, cache=False)
         config = dataclasses.replace(self.config, devices=devices)
         inputs = text_inputs(config, documents.tokenizer, texts)
-        batch = self.config.devices.predict_batch
         return expit(predict_logits(documents.model, params, inputs, batch)).mean(axis=0)
 
     def evaluate(self, texts: Sequence[str], labels: Any) -> dict[str, float]:
@@ -258,7 +273,7 @@ class Learner:
         """Drops all that follows from texts and answers; it is made again when needed."""
         self._encoded: EncodedTexts | None = None
         self._params: Params | None = None
-        self._logits: np.ndarray | None = None
+        self._logits: tuple[bytes | None, np.ndarray] | None = None
         self._threshold: float | None = None
 
     def _see(self, texts: Sequence[str]) -> None:
@@ -286,14 +301,9 @@ class Learner:
             labelled = self._known.labelled_rows()
             rows = member_rows(labelled, config.members, host_generator(key), config.keep)
             keys = member_keys(key[None], config.members, config.member_init)
+            needed = needed_rows(documents.inputs, labels, *rows, capacity=rows.train_rows.shape[1])
             self._params, _ = fit_ensemble(
-                documents.model,
-                config,
-                keys,
-                documents.inputs,
-                labels,
-                *rows,
-                self.config.devices,
+                documents.model, config, keys, *needed, devices=self.config.devices
             )
         return self._params
 
@@ -310,28 +320,48 @@ class Learner:
             self.config.devices,
         )
 
+    def _samples(self) -> bool:
+        """Whether a query of all texts without an answer looks at only a part of them."""
+        unanswered = len(self._known.texts) - len(self._known.answered)
+        return self._strategy.samples(unanswered, 1, self.config.strategy)
+
     @doing("predicting all documents")
     def _seen_logits(self) -> np.ndarray:
         """Member logits of every text seen, [E, N, K]."""
-        if self._logits is None:
+        return self._logits_of(None)
+
+    def _logits_of(self, rows: np.ndarray | None) -> np.ndarray:
+        """Member logits [E, X, K] of some rows, or all; the last that were asked for are kept."""
+        which = None if rows is None else rows.tobytes()
+        if self._logits is None or self._logits[0] != which:
             params, documents = self._ensemble(), self._documents()
+            inputs = documents.inputs if rows is None else documents.inputs[rows]
             batch = self.config.devices.predict_batch
-            self._logits = predict_logits(documents.model, params, documents.inputs, batch)
-        return self._logits
+            self._logits = which, predict_logits(documents.model, params, inputs, batch)
+        return self._logits[1]
+
+    @doing("predicting what is looked at")
+    def _pool(self, unlabelled: np.ndarray | AllBut, n: int) -> Pool:
+        """What a query of ``n`` from these rows may see, document vectors left out."""
+        loop, config, documents = self.config.loop, self.config.strategy, len(self._known.texts)
+        labels, labelled = self._known.labels(), np.sort(self._known.labelled_rows())
+        schedule = max(0, self.labelled - loop.initial_size) // loop.query_size, loop.rounds
+        look = self._strategy.look(self._key("query"), unlabelled, n, config, documents)
+        if not self._samples():
+            logits = self._seen_logits()
+            return Pool(logits, labels, labelled, look.documents, None, *schedule, look=look)
+        room = 1 << len(labelled).bit_length()  # few shapes while answers come in
+        part = part_of(self._strategy, look, labelled, room, documents, n, config)
+        return part.pool(self._logits_of(part.predicted), labels[labelled], *schedule)
 
     @doing("choosing documents")
-    def _pool(self, unlabelled: np.ndarray) -> Pool:
-        loop, features = self.config.loop, None
-        if get_strategy(self.config.strategy.name).needs_features(self.config.strategy):
+    def _query(self, pool: Pool, n: int) -> Picks:
+        """What the strategy picks; it sees the document vectors of the first member."""
+        if self._strategy.needs_features(self.config.strategy):
             first = jax.tree.map(lambda leaf: leaf[0], self._ensemble())
             documents, batch = self._documents(), self.config.devices.predict_batch
-            features = predict_features(documents.model, first, documents.inputs, batch)
-        return Pool(
-            logits=self._seen_logits(),
-            labels=self._known.labels(),
-            labelled=np.sort(self._known.labelled_rows()),
-            unlabelled=unlabelled,
-            features=features,
-            round=max(0, self.labelled - loop.initial_size) // loop.query_size,
-            rounds=loop.rounds,
-        )
+            features_of = lambda rows: predict_features(
+                documents.model, first, documents.inputs[rows], batch
+            )
+            pool = with_features(pool, self._strategy, features_of)
+        return query(self._key("query"), pool, n, self.config.strategy)

@@ -1,5 +1,6 @@
 """Pool refinement: from the unlabelled pool U to the candidates U* (docs/method.md 6)."""
 
+import math
 from typing import NamedTuple, Protocol
 
 import numpy as np
@@ -28,15 +29,36 @@ class Draw(Protocol):
 
 
 class PoolTraits(NamedTuple):
-    """What the pseudo labels say about each unlabelled document."""
+    """What the pseudo labels say about each unlabelled document that was looked at."""
 
     carries: np.ndarray  # bool [u, K], pseudo labels without the implied ones
     negative: np.ndarray  # bool [u], carries two labels that exclude each other
     hard: np.ndarray  # bool [u], carries no label at all
 
-    def left(self) -> dict[str, int]:
-        """How many documents of U are hard to learn, and how many negatively correlated."""
-        return {"hard_left": int(self.hard.sum()), "negative_left": int(self.negative.sum())}
+    def at(self, places: np.ndarray) -> "PoolTraits":
+        """Those of some of the documents."""
+        return PoolTraits(*(trait[places] for trait in self))
+
+    def left(self, unlabelled: int) -> dict[str, float]:
+        """How many documents of U are hard to learn, and how many negatively correlated.
+
+        Counted where these are the traits of all of U; of a uniform sample, estimated with its
+        standard error, and named so.
+
+        Args:
+          unlabelled: how many documents U has.
+        """
+        found = {}
+        for name, trait in (("hard_left", self.hard), ("negative_left", self.negative)):
+            if len(trait) == unlabelled:
+                found[name] = int(trait.sum())
+                continue
+            share, sample = float(trait.mean()), len(trait)
+            unseen = 1 - sample / unlabelled  # without replacement: a full count has no error
+            variance = share * (1 - share) / max(sample - 1, 1) * unseen
+            found[f"estimated_{name}"] = share * unlabelled
+            found[f"{name}_standard_error"] = unlabelled * math.sqrt(variance)
+        return found
 
 
 class Beliefs(NamedTuple):
@@ -49,7 +71,7 @@ class Beliefs(NamedTuple):
 class Candidates(NamedTuple):
     """U*, and which set each document came from; the first one, if several."""
 
-    documents: np.ndarray  # int64 [X], rows of the training set, sorted
+    documents: np.ndarray  # int64 [X], sorted
     sources: np.ndarray  # int64 [X], positions in SOURCES
 
     def at_most(self, limit: int | None, generator: np.random.Generator) -> "Candidates":
@@ -74,10 +96,10 @@ def pool_traits(
     """Reads pseudo labels against the correlations of the labelled data.
 
     Args:
-      probabilities: float [N, K], the members' mean, of all training documents: N stays the same
-        in every round where u does not, and so the kernels compile once.
+      probabilities: float [N, K], the members' mean: N stays the same in every round where u does
+        not, and so the kernels compile once.
       correlation: of the labelled documents.
-      unlabelled: int64 [u], rows of the training set.
+      unlabelled: int64 [u], places in the axis N.
       config: thresholds, and whether implied labels are removed.
     """
     pseudo = pseudo_labels(probabilities)  # [N, K]
@@ -102,7 +124,7 @@ def refine_pool(
 
     Args:
       traits: of the unlabelled documents.
-      unlabelled: int64 [u], rows of the training set, sorted.
+      unlabelled: int64 [u], sorted.
       query_size: the most negatively correlated documents drawn, and the fewest candidates
         returned: fewer are filled up from the rest of U. At most u.
       hard_size: Z_t, the most hard-to-learn documents drawn; all if None.

@@ -5,7 +5,6 @@ anchors are padded to the most there can be: only values change between rounds.
 """
 
 import functools
-import math
 from collections.abc import Callable
 from typing import NamedTuple
 
@@ -35,24 +34,18 @@ class Anchors(NamedTuple):
     count: int
 
 
-def draw_anchors(
-    logits: np.ndarray, unlabelled: np.ndarray, fraction: float, generator: np.random.Generator
-) -> Anchors:
-    """A random ``fraction`` of the unlabelled documents, at least one.
+def anchors_at(logits: np.ndarray, rows: np.ndarray, capacity: int) -> Anchors:
+    """The anchors of a query.
 
     Args:
-      logits: float32 [E, N, K] of all training documents; N sets the capacity.
-      unlabelled: int64 [u], rows of the training set.
-      fraction: in (0, 1].
-      generator: draws without replacement.
+      logits: float32 [E, N, K].
+      rows: int64 [P], places in the axis N.
+      capacity: the most anchors there can be in any round.
     """
-    members, documents, labels = logits.shape
-    count = max(1, round(fraction * len(unlabelled)))
-    rows = generator.choice(unlabelled, size=count, replace=False)
-    capacity = math.ceil(fraction * documents)
+    members, _, labels = logits.shape
     probabilities = np.zeros((members, capacity, labels), dtype=np.float32)
-    probabilities[:, :count] = expit(logits[:, rows])
-    return Anchors(probabilities, count)
+    probabilities[:, : len(rows)] = expit(logits[:, rows])
+    return Anchors(probabilities, len(rows))
 
 
 def pool_gains(
@@ -65,8 +58,8 @@ def pool_gains(
     """The rows of S for the candidates in order, float32 [X, P].
 
     Args:
-      logits: float32 [E, N, K] of all training documents.
-      candidates: int64 [X], rows of the training set.
+      logits: float32 [E, N, K].
+      candidates: int64 [X], places in the axis N.
       anchors: the P documents to assess gains on.
       rule: the scoring rule.
       label_weights: float [K], ones if None.

@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from crabjax.report.records import MEASURES, Record, curves, value_of
+from crabjax.report.records import MEASURES, Record, curves, is_estimated, value_of
 
 TITLES = {
     "decided_micro_f1": "test micro-F1",
@@ -70,7 +70,8 @@ def _draw_panel(axis: Any, runs: Runs, measure: str, names: Sequence[str]) -> No
             alpha = 0.15 if len(names) <= _MANY else 0.05
             axis.fill_between(labelled, mean - error, mean + error, color=colour, alpha=alpha, lw=0)
     axis.set_xlabel("labelled documents")
-    axis.set_ylabel(TITLES[measure])
+    estimated = any(is_estimated(one, measure) for run in runs.values() for one in run)
+    axis.set_ylabel(TITLES[measure] + (" (estimated)" if estimated else ""))
     axis.set_yscale("log" if measure == "query_seconds" else "linear")
     axis.grid(alpha=0.3)
     axis.spines[["top", "right"]].set_visible(False)

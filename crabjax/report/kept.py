@@ -7,10 +7,12 @@ from pathlib import Path
 
 from crabjax.files import atomic_write, read_json_lines
 from crabjax.report.comparison import Runs
-from crabjax.report.records import AT_HALF, MEASURES, Record, RecordsError, value_of
+from crabjax.report.records import AT_HALF, ESTIMATED, MEASURES, Record, RecordsError, value_of
 
 _SAME = ("seed", "round", "labelled", "strategy", "preset", "model", "data", "member_init")
-_COUNTS = ("mean_ir_selected", "hard_left", "negative_left")
+_ERRORS = tuple(f"{count}_standard_error" for count in ESTIMATED)
+_ESTIMATES = (*ESTIMATED.values(), *_ERRORS)
+_COUNTS = ("mean_ir_selected", *ESTIMATED)
 _KEPT = (*MEASURES, *AT_HALF)
 _PHASES = ("fit", "predict", "query")
 
@@ -51,7 +53,9 @@ def _line(name: str, record: Record) -> str:
     kept: Record = {"run": name} | {key: record[key] for key in _SAME if key in record}
     # Seven digits are what the float32 of a record has.
     kept |= {key: float(f"{value_of(record, key):.7g}") for key in _KEPT}
-    kept |= {key: _rounded(record.get(key)) for key in _COUNTS}
+    counts = [key for key in _COUNTS if ESTIMATED.get(key) not in record]
+    counts += [key for key in _ESTIMATES if key in record]
+    kept |= {key: _rounded(record.get(key)) for key in counts}
     selected, failed = record["selected"], record.get("failed_epochs", [])
     kept["selected"] = selected if isinstance(selected, int) else len(selected)
     kept["seconds"] = {key: round(record["seconds"].get(key, 0.0), 4) for key in _PHASES}

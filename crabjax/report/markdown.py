@@ -25,7 +25,7 @@ from crabjax.report.comparison import (
     labels_needed_range,
     paired_difference,
 )
-from crabjax.report.records import DECIDED, MEASURES, Record
+from crabjax.report.records import DECIDED, MEASURES, Record, is_estimated, value_of
 
 OURS, RANDOM, ALIKE, RIVAL = "crab", "random", "random, members alike", "besra"
 EARLIER = "random at 0.5, validated"  # picks and pipeline of version 0.2
@@ -212,7 +212,10 @@ def labels_table(
 
 
 def selected_table(experiments: Experiments) -> str:
-    """What queries selected and left, CRAB / random; bold where the interval is below 0."""
+    """What queries selected and left, CRAB / random; bold where the interval is below 0.
+
+    "~" stands before what a sample of U was asked for.
+    """
     measures = {"mean_ir_selected": "MeanIR of a batch", "hard_left": "hard-to-learn left"}
     rows = [
         [title, *(_selected(runs, measure) for runs in experiments.values())]
@@ -294,10 +297,14 @@ def _selected(runs: Runs, measure: str) -> str:
     if OURS not in runs or RANDOM not in runs:
         return ""
     own, other = ([r for r in runs[one] if r["selected"]] for one in (OURS, RANDOM))
-    if any(record.get(measure) is None for record in (*own, *other)):
+    if any(value_of(record, measure) is None for record in (*own, *other)):
         return ""
     digits = 0 if measure == "hard_left" else 1
-    means = [f"{np.mean([r[measure] for r in run]):.{digits}f}" for run in (own, other)]
+    means = []
+    for run in (own, other):
+        about = "~" if any(is_estimated(record, measure) for record in run) else ""
+        mean = np.mean([value_of(record, measure) for record in run])
+        means.append(f"{about}{mean:.{digits}f}")
     found = paired_difference(own, other, measure)
     if found is not None and found.high < 0:
         means[0] = f"**{means[0]}**"

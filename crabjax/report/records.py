@@ -16,6 +16,9 @@ Record = dict[str, Any]
 # decided at 0.5.
 DECIDED = {"decided_micro_f1": "micro_f1", "decided_macro_f1": "macro_f1"}
 AT_HALF = tuple(DECIDED.values())
+# Counts of U, and what a record has in their place where only a sample of U was predicted; beside
+# it stands the count's name with "_standard_error".
+ESTIMATED = {"hard_left": "estimated_hard_left", "negative_left": "estimated_negative_left"}
 MEASURES = (*DECIDED, "mean_average_precision")
 _NUMBER, _MAYBE = (int, float), (int, float, type(None))
 _KINDS: dict[str, type | tuple[type, ...]] = {
@@ -24,7 +27,7 @@ _KINDS: dict[str, type | tuple[type, ...]] = {
     **dict.fromkeys(("selected", "failed_epochs"), list),
     **dict.fromkeys(("seconds", "members"), dict),
     **dict.fromkeys((*AT_HALF, "mean_average_precision"), _NUMBER),
-    **dict.fromkeys(("mean_ir_selected", "hard_left", "negative_left"), _MAYBE),
+    **dict.fromkeys(("mean_ir_selected", *ESTIMATED), _MAYBE),
 }
 
 
@@ -66,10 +69,11 @@ def _problem(record: Any) -> str | None:
     """What keeps a JSON value from being a record of a run; None if it is one."""
     if not isinstance(record, dict):
         return f"expected a record, found {str(record)[:40]!r}"
-    if missing := [key for key in _KINDS if key not in record]:
+    names = {key: ESTIMATED[key] if is_estimated(record, key) else key for key in _KINDS}
+    if missing := [key for key in names.values() if key not in record]:
         return f"expected a record with {', '.join(missing)}"
     for key, kind in _KINDS.items():
-        value = record[key]
+        value = record[names[key]]
         if not isinstance(value, kind) or isinstance(value, bool):
             return f'"{key}" of a record cannot be {str(value)[:40]!r}'
         if isinstance(value, float) and not math.isfinite(value):
@@ -86,8 +90,17 @@ def _numbers(values: Any) -> bool:
 
 
 def value_of(record: Record, measure: str) -> Any:
-    """A measure of one record; see :data:`DECIDED`."""
-    return record[measure if measure in record else DECIDED.get(measure, measure)]
+    """A measure of one record; see :data:`DECIDED` and :data:`ESTIMATED`."""
+    if measure in record:
+        return record[measure]
+    if measure in ESTIMATED:
+        return record.get(ESTIMATED[measure])
+    return record[DECIDED.get(measure, measure)]
+
+
+def is_estimated(record: Record, measure: str) -> bool:
+    """Whether a record has a count of U from a sample only."""
+    return measure not in record and ESTIMATED.get(measure) in record
 
 
 def curves(records: Sequence[Record], measure: str) -> tuple[np.ndarray, np.ndarray]:

@@ -21,3 +21,6 @@ from crabjax.strategies.base import get_strategy as get_strategy
 from crabjax.strategies.base import register as register
 from crabjax.strategies.base import strategy_names as strategy_names
 from crabjax.strategies.common import beliefs_of as beliefs_of
+from crabjax.strategies.part import Part as Part
+from crabjax.strategies.part import part_of as part_of
+from crabjax.strategies.part import with_features as with_features

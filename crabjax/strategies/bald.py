@@ -10,7 +10,7 @@ from crabjax.scoring.beta import BetaRule, beta_entropy
 from crabjax.strategies.base import Pool, Selection, register
 
 
-@register("bald", needs_disagreement=True)
+@register("bald", needs_disagreement=True, needs_labelled=False)
 def bald(key: jax.Array, pool: Pool, query_size: int, config: StrategyConfig) -> Selection:
     """The largest mutual information between label and member, averaged over labels.
 

@@ -19,7 +19,9 @@ from scipy.special import logit
 
 from crabjax.checks import check_labels, check_probabilities
 from crabjax.config import StrategyConfig
+from crabjax.pool.look import AllBut, Look, draw_look, sample_size
 from crabjax.pool.refine import Beliefs
+from crabjax.pool.score import Anchors, anchors_at
 
 _LEAST = 1e-7  # probability of a member that is certain
 
@@ -41,9 +43,11 @@ class StrategyWarning(UserWarning):
 
 
 class Pool(NamedTuple):
-    """The state of active learning before a query. Indices are rows of the training set.
+    """The state of active learning before a query. Indices are rows of the arrays here.
 
-    Documents held out for validation are neither labelled nor unlabelled.
+    These are the rows of the training set or, where only a part of it was predicted, of that part.
+    Rows that are neither labelled nor unlabelled (held out for validation, or empty) may not be
+    read.
     """
 
     logits: np.ndarray  # float32 [E, N, K]
@@ -54,6 +58,33 @@ class Pool(NamedTuple):
     round: int = 0
     rounds: int = 1
     beliefs: Beliefs | None = None  # where somebody needed them before; see ``beliefs_of``
+    look: Look | None = None  # what of `unlabelled` is looked at; None: still to be drawn
+    rows: np.ndarray | None = None  # int64 [up to N], sorted, of the training set; None: all
+
+    @property
+    def candidates(self) -> np.ndarray:
+        """The documents to choose from, int64 [X], sorted."""
+        return self.looked.candidates
+
+    @property
+    def anchors(self) -> Anchors:
+        """What the members say of the documents that gains are assessed on."""
+        return anchors_at(self.logits, self.looked.anchors, self.looked.anchor_capacity)
+
+    @property
+    def looked(self) -> Look:
+        """What is looked at, once that is drawn."""
+        if self.look is None:
+            raise PoolError("pool.look: expected what to look at; calling a strategy draws it")
+        return self.look
+
+    def looking_at(self, look: Look) -> "Pool":
+        """The same with only these documents left in ``unlabelled``."""
+        seen, beliefs = look.documents, self.beliefs
+        if beliefs is not None:
+            traits = beliefs.traits.at(np.searchsorted(self.unlabelled, seen))
+            beliefs = beliefs._replace(traits=traits)
+        return self._replace(look=look, unlabelled=seen, beliefs=beliefs)
 
     @classmethod
     def of(
@@ -170,12 +201,18 @@ Select = Callable[[jax.Array, Pool, int, StrategyConfig], Selection]
 
 @dataclass(frozen=True)
 class Strategy:
-    """A registered strategy; calling it checks the pool and caps the query at its size."""
+    """A registered strategy; calling it checks the pool and caps the query at its size.
+
+    See :func:`register` for the attributes.
+    """
 
     name: str
     select: Select
     needs_features: Callable[[StrategyConfig], bool]
     needs_disagreement: bool = False
+    needs_anchors: bool = False
+    needs_labelled: bool = True
+    needs_all: Callable[[StrategyConfig], bool] = lambda _: False
 
     def check_members(self, members: int) -> None:
         """Warns where a strategy could only pick arbitrary documents.
@@ -191,10 +228,32 @@ class Strategy:
                 stacklevel=2,
             )
 
+    def samples(self, unlabelled: int, query_size: int, config: StrategyConfig) -> bool:
+        """Whether it looks at only a part of so many unlabelled documents."""
+        limit = None if self.needs_all(config) else sample_size(query_size, config)
+        return limit is not None and unlabelled > limit
+
+    def look(
+        self,
+        key: jax.Array,
+        unlabelled: np.ndarray | AllBut,
+        query_size: int,
+        config: StrategyConfig,
+        documents: int,
+    ) -> Look:
+        """Draws what a query of ``key`` looks at; see :func:`crabjax.pool.look.draw_look`."""
+        needs = {"all_candidates": self.needs_all(config), "with_anchors": self.needs_anchors}
+        return draw_look(key, unlabelled, query_size, config, documents, **needs)
+
     def __call__(
         self, key: jax.Array, pool: Pool, query_size: int, config: StrategyConfig
     ) -> Selection:
         """Chooses min(query_size, u) distinct documents of ``pool.unlabelled``.
+
+        Where nobody did before, what to look at is drawn first.
+
+        Returns:
+          The selection; its indices are rows of the training set.
 
         Raises:
           EmptyPoolError: if nothing is unlabelled.
@@ -209,7 +268,11 @@ class Strategy:
             raise ValueError(f"query_size: expected at least 1, found {query_size}")
         if self.needs_features(config) and pool.features is None:
             raise ValueError(f"{self.name}: expected pool.features of shape [N, D], found None")
-        return self.select(key, pool, min(query_size, len(pool.unlabelled)), config)
+        if pool.look is None:
+            documents = pool.logits.shape[1]
+            pool = pool.looking_at(self.look(key, pool.unlabelled, query_size, config, documents))
+        found = self.select(key, pool, min(query_size, len(pool.candidates)), config)
+        return found if pool.rows is None else found._replace(indices=pool.rows[found.indices])
 
 
 _registry: dict[str, Strategy] = {}
@@ -220,6 +283,9 @@ def register(
     *,
     needs_features: bool | Callable[[StrategyConfig], bool] = False,
     needs_disagreement: bool = False,
+    needs_anchors: bool = False,
+    needs_labelled: bool = True,
+    needs_all: bool | Callable[[StrategyConfig], bool] = False,
 ) -> Callable[[Select], Strategy]:
     """Makes the decorated function available to :func:`get_strategy` as ``name``.
 
@@ -227,16 +293,26 @@ def register(
       name: what ``strategy.name`` calls it.
       needs_features: whether ``pool.features`` must be there; may depend on the settings.
       needs_disagreement: whether one member alone gives every document the same score.
+      needs_anchors: whether it reads ``pool.anchors``.
+      needs_labelled: whether it reads logits or features of labelled documents.
+      needs_all: whether it must see all of U, however large; may depend on the settings.
     """
-    needs = needs_features if callable(needs_features) else lambda _: needs_features
+    features, everything = _by_settings(needs_features), _by_settings(needs_all)
 
     def decorate(select: Select) -> Strategy:
         if name in _registry:
             raise ValueError(f"strategy {name!r} is already registered")
-        _registry[name] = Strategy(name, select, needs, needs_disagreement)
+        rest = needs_disagreement, needs_anchors, needs_labelled, everything
+        _registry[name] = Strategy(name, select, features, *rest)
         return _registry[name]
 
     return decorate
+
+
+def _by_settings(
+    need: bool | Callable[[StrategyConfig], bool],
+) -> Callable[[StrategyConfig], bool]:
+    return need if callable(need) else lambda _: need
 
 
 def get_strategy(name: str) -> Strategy:

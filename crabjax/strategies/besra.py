@@ -4,24 +4,23 @@ import jax
 
 from crabjax.config import StrategyConfig
 from crabjax.keys import host_generator
-from crabjax.pool.score import draw_anchors, pool_gains
+from crabjax.pool.score import pool_gains
 from crabjax.pool.select import select_diverse
 from crabjax.scoring.beta import BetaRule
 from crabjax.strategies.base import Pool, Selection, register
 
 
-@register("besra", needs_disagreement=True)
+@register("besra", needs_disagreement=True, needs_anchors=True, needs_labelled=False)
 def besra(key: jax.Array, pool: Pool, query_size: int, config: StrategyConfig) -> Selection:
-    """Gains of equal label weight over all of U, spread out by k-means.
+    """Gains of equal label weight over all candidates, spread out by k-means.
 
-    Tan, Nguyen, Du and Buntine (AAAI 2024). The gain is Eq. 2 of the CRAB paper: the released
-    code's score differs from the published one.
+    Tan, Nguyen, Du and Buntine (AAAI 2024), who look at all of U. The gain is Eq. 2 of the CRAB
+    paper: the released code's score differs from the published one.
     """
-    draw = host_generator(key, "anchors")
-    anchors = draw_anchors(pool.logits, pool.unlabelled, config.anchor_fraction, draw)
+    anchors = pool.anchors
     rule = BetaRule(config.alpha, config.beta)
-    gains = pool_gains(pool.logits, pool.unlabelled, anchors, rule)
+    gains = pool_gains(pool.logits, pool.candidates, anchors, rule)
     start = host_generator(key, "cluster")
     totals = gains.sum(axis=1)
     picks = select_diverse(totals, gains, query_size, config.keep_fraction, start)
-    return Selection(pool.unlabelled[picks], {}, totals[picks] / anchors.count)
+    return Selection(pool.candidates[picks], {}, totals[picks] / anchors.count)

@@ -13,7 +13,7 @@ _CONFIDENT = 0.5  # |2p - 1| at least this: p outside (0.25, 0.75)
 _EPSILON = 1e-12
 
 
-@register("cmal")
+@register("cmal", needs_labelled=False)
 def cmal(key: jax.Array, pool: Pool, query_size: int, config: StrategyConfig) -> Selection:
     """Uncertainty, weighted down where correlated labels are present, up for rare labels.
 

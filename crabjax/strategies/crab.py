@@ -10,8 +10,9 @@ from crabjax.config import StrategyConfig
 from crabjax.keys import draw_up_to, host_generator
 from crabjax.pool.decay import decay_factor
 from crabjax.pool.kmeans import kmeans_picks
+from crabjax.pool.look import sample_size
 from crabjax.pool.refine import SOURCES, Draw, refine_pool
-from crabjax.pool.score import draw_anchors, pool_gains, pool_totals, released_gains
+from crabjax.pool.score import pool_gains, pool_totals, released_gains
 from crabjax.pool.select import normalised, select_diverse
 from crabjax.scoring.beta import BetaRule
 from crabjax.scoring.correlation import (
@@ -33,10 +34,10 @@ class Scorer(NamedTuple):
     totals_of: Rows  # much less to move and to hold, where rows are not needed
     anchors: int
 
-    def knowing(self, unlabelled: np.ndarray, gains: np.ndarray) -> "Scorer":
-        """The same once the rows of all unlabelled documents are known: nothing is scored again."""
-        gains_of = _looked_up(unlabelled, gains)
-        totals_of = _looked_up(unlabelled, gains.sum(axis=1))
+    def knowing(self, documents: np.ndarray, gains: np.ndarray) -> "Scorer":
+        """The same once the rows of all documents are known: nothing is scored again."""
+        gains_of = _looked_up(documents, gains)
+        totals_of = _looked_up(documents, gains.sum(axis=1))
         return Scorer(gains_of, totals_of, self.anchors)
 
 
@@ -44,22 +45,26 @@ class Scorer(NamedTuple):
     "crab",
     needs_features=lambda config: config.cluster == "features",
     needs_disagreement=True,
+    needs_anchors=True,
+    needs_labelled=False,
+    needs_all=lambda config: _refines(config),
 )
 def crab(key: jax.Array, pool: Pool, query_size: int, config: StrategyConfig) -> Selection:
     """Refines the pool by label correlations, scores with attention, spreads out by k-means.
 
     Qi, Lu, Yang, Enticott and Du (UAI 2025), docs/method.md 2 to 7. By default the three sets of
-    the refined pool are not cut down, which leaves all of U, and k-means tells documents apart by
-    their vectors instead of their gains; ``preset: paper`` does as the paper does. Labels rarer
-    than ``min_support`` do not correlate, and in the first ``representative_rounds`` k-means sees
-    every candidate, not only the better ones.
+    the refined pool are not cut down, which leaves all that is looked at, and k-means tells
+    documents apart by their vectors instead of their gains; ``preset: paper`` does as the paper
+    does. Labels rarer than ``min_support`` do not correlate, and in the first
+    ``representative_rounds`` k-means sees every candidate, not only the better ones.
 
     Returns:
       The selection; its info holds ``candidates``, how many came from each source, and
       ``score_spread``, how far apart their scores are.
     """
     correlation, traits = beliefs_of(pool, config)
-    scorer = _scorer(pool, correlation, config, host_generator(key, "anchors"))
+    traits = traits.at(np.searchsorted(pool.unlabelled, pool.candidates))
+    scorer = _scorer(pool, correlation, config)
 
     def random_draw(documents, count, source, label=0):
         return draw_up_to(host_generator(key, source, label), documents, count)
@@ -70,14 +75,13 @@ def crab(key: jax.Array, pool: Pool, query_size: int, config: StrategyConfig) ->
         hard_size = round(decay * hard_size)
     draw = random_draw
     if config.draw == "kmeans":
-        gains = scorer.gains_of(pool.unlabelled)
-        scorer = scorer.knowing(pool.unlabelled, gains)
-        draw = _kmeans_draw(_looked_up(pool.unlabelled, normalised(gains)), key)
+        gains = scorer.gains_of(pool.candidates)
+        scorer = scorer.knowing(pool.candidates, gains)
+        draw = _kmeans_draw(_looked_up(pool.candidates, normalised(gains)), key)
     candidates = refine_pool(
-        traits, pool.unlabelled, query_size, hard_size, config, draw, random_draw
+        traits, pool.candidates, query_size, hard_size, config, draw, random_draw
     )
-    limit = config.candidate_limit
-    limit = limit and max(limit, query_size)
+    limit = sample_size(query_size, config)  # of a refined pool: of all of U it was drawn before
     candidates = candidates.at_most(limit, host_generator(key, "limit"))
     if config.cluster == "features":
         assert pool.features is not None  # the registration asks for them
@@ -93,12 +97,15 @@ def crab(key: jax.Array, pool: Pool, query_size: int, config: StrategyConfig) ->
     return Selection(candidates.documents[picks], info, totals[picks] / scorer.anchors, sources)
 
 
-def _scorer(
-    pool: Pool, correlation: Correlation, config: StrategyConfig, generator: np.random.Generator
-) -> Scorer:
-    """Gains on one draw of anchors."""
-    anchors = draw_anchors(pool.logits, pool.unlabelled, config.anchor_fraction, generator)
-    rule = BetaRule(config.alpha, config.beta)
+def _refines(config: StrategyConfig) -> bool:
+    """Whether pseudo labels say which documents are candidates: those of all of U, then."""
+    cut_down = config.per_label is not None or config.hard_size is not None
+    return cut_down or not config.hard_sampling
+
+
+def _scorer(pool: Pool, correlation: Correlation, config: StrategyConfig) -> Scorer:
+    """Gains on the anchors of a pool."""
+    anchors, rule = pool.anchors, BetaRule(config.alpha, config.beta)
     weights = None
     if config.attention:
         attention = correlation_attention(correlation.positive, config.gamma, config.attention_norm)
@@ -116,9 +123,9 @@ def _relative_spread(totals: np.ndarray) -> float:
     return float(np.ptp(totals) / np.abs(totals).mean()) if totals.any() else 0.0
 
 
-def _looked_up(unlabelled: np.ndarray, rows: np.ndarray) -> Rows:
-    """Of rows [u, ...] that are known for all unlabelled documents [u], which are sorted."""
-    return lambda documents: rows[np.searchsorted(unlabelled, documents)]
+def _looked_up(known: np.ndarray, rows: np.ndarray) -> Rows:
+    """Of rows [X, ...] that are known for documents [X], which are sorted."""
+    return lambda documents: rows[np.searchsorted(known, documents)]
 
 
 def _kmeans_draw(embeddings_of: Rows, key: jax.Array) -> Draw:

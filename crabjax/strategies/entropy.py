@@ -10,7 +10,7 @@ from crabjax.scoring.beta import BetaRule, beta_entropy
 from crabjax.strategies.base import Pool, Selection, register
 
 
-@register("entropy")
+@register("entropy", needs_labelled=False)
 def entropy(key: jax.Array, pool: Pool, query_size: int, config: StrategyConfig) -> Selection:
     """The largest entropy of the ensemble's prediction, summed over labels.
 

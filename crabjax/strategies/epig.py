@@ -4,13 +4,13 @@ import jax
 
 from crabjax.config import StrategyConfig
 from crabjax.keys import host_generator
-from crabjax.pool.score import draw_anchors, pool_totals
+from crabjax.pool.score import pool_totals
 from crabjax.pool.select import largest
 from crabjax.scoring.beta import BetaRule
 from crabjax.strategies.base import Pool, Selection, register
 
 
-@register("epig", needs_disagreement=True)
+@register("epig", needs_disagreement=True, needs_anchors=True, needs_labelled=False)
 def epig(key: jax.Array, pool: Pool, query_size: int, config: StrategyConfig) -> Selection:
     """The largest expected predictive information gain.
 
@@ -18,9 +18,9 @@ def epig(key: jax.Array, pool: Pool, query_size: int, config: StrategyConfig) ->
     information of a candidate's and an anchor's label is the gain of the logarithmic rule; it is
     summed over labels and averaged over anchors, which are drawn from the pool itself.
     """
-    draw = host_generator(key, "anchors")
-    anchors = draw_anchors(pool.logits, pool.unlabelled, config.anchor_fraction, draw)
-    totals = pool_totals(pool.logits, pool.unlabelled, anchors, BetaRule(0.0, 0.0))
+    del config
+    anchors = pool.anchors
+    totals = pool_totals(pool.logits, pool.candidates, anchors, BetaRule(0.0, 0.0))
     scores = totals / anchors.count
     best = largest(scores, query_size, host_generator(key, "ties"))
-    return Selection(pool.unlabelled[best], {}, scores[best])
+    return Selection(pool.candidates[best], {}, scores[best])

@@ -7,7 +7,7 @@ from crabjax.keys import draw_up_to, host_generator
 from crabjax.strategies.base import Pool, Selection, register
 
 
-@register("random")
+@register("random", needs_labelled=False)
 def random(key: jax.Array, pool: Pool, query_size: int, config: StrategyConfig) -> Selection:
     """``query_size`` unlabelled documents, uniformly without replacement."""
     del config

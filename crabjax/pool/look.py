@@ -1,0 +1,114 @@
+"""Which documents a round looks at, drawn before anything is predicted (docs/method.md 6).
+
+Neither draw depends on a prediction, so only what is drawn need be predicted: a round costs the
+same however large U is. Only a refinement that goes by the pseudo labels of all of U must see it.
+"""
+
+import math
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import jax
+import numpy as np
+
+from crabjax.config import StrategyConfig
+from crabjax.keys import host_generator
+
+
+@dataclass(frozen=True)
+class AllBut:
+    """The documents 0 to N - 1 but for some, in order, without a list of them: N may be large.
+
+    Attributes:
+      documents: N.
+      without: int64 [n], sorted and distinct.
+    """
+
+    documents: int
+    without: np.ndarray
+
+    def __len__(self) -> int:
+        return self.documents - len(self.without)
+
+    def __getitem__(self, positions: np.ndarray) -> np.ndarray:
+        """The documents at some positions [X] among those that are left."""
+        left_before = self.without - np.arange(len(self.without))
+        return positions + np.searchsorted(left_before, positions, side="right")
+
+    def listed(self) -> np.ndarray:
+        """All of them, int64 [u]."""
+        return self[np.arange(len(self))]
+
+
+class Look(NamedTuple):
+    """What a query looks at: rows of the training set.
+
+    Attributes:
+      candidates: int64 [X], sorted.
+      anchors: int64 [P], in the order they were drawn; empty for strategies without.
+      unlabelled: u, the documents of U, looked at or not.
+      anchor_capacity: the most anchors there can be in any round.
+    """
+
+    candidates: np.ndarray
+    anchors: np.ndarray
+    unlabelled: int
+    anchor_capacity: int
+
+    @property
+    def documents(self) -> np.ndarray:
+        """Candidates and anchors together, int64 [X to X + P], sorted: a uniform sample of U."""
+        if len(self.candidates) == self.unlabelled:
+            return self.candidates
+        return np.union1d(self.candidates, self.anchors)
+
+    def at(self, rows: np.ndarray) -> "Look":
+        """The same by places in ``rows``, sorted, which has all of them."""
+        candidates, anchors = (np.searchsorted(rows, one) for one in self[:2])
+        return self._replace(candidates=candidates, anchors=anchors)
+
+
+def sample_size(query_size: int, config: StrategyConfig) -> int | None:
+    """The most candidates that are drawn from U, never fewer than the query; None for all."""
+    return config.candidate_limit and max(config.candidate_limit, query_size)
+
+
+def draw_look(
+    key: jax.Array,
+    unlabelled: np.ndarray | AllBut,
+    query_size: int,
+    config: StrategyConfig,
+    documents: int,
+    *,
+    all_candidates: bool,
+    with_anchors: bool,
+) -> Look:
+    """Draws candidates and anchors, each uniformly without replacement.
+
+    Args:
+      key: of the query.
+      unlabelled: U, sorted rows of the training set.
+      query_size: documents the query is to choose.
+      config: the limits of both.
+      documents: N; U never has more.
+      all_candidates: whether the strategy must see all of U.
+      with_anchors: whether it has anchors.
+    """
+    size = len(unlabelled)
+    limit = None if all_candidates else sample_size(query_size, config)
+    if limit is None or size <= limit:
+        candidates = _listed(unlabelled)
+    else:
+        places = host_generator(key, "limit").choice(size, limit, replace=False)
+        candidates = unlabelled[np.sort(places)]
+    if not with_anchors or size == 0:
+        return Look(candidates, np.zeros(0, np.int64), size, 0)
+    most = math.ceil(config.anchor_fraction * documents)
+    capacity = min(most, config.anchor_limit or most)
+    count = min(max(1, round(config.anchor_fraction * size)), capacity)
+    places = host_generator(key, "anchors").choice(size, count, replace=False)
+    return Look(candidates, unlabelled[places], size, capacity)
+
+
+def _listed(rows: np.ndarray | AllBut) -> np.ndarray:
+    return rows if isinstance(rows, np.ndarray) else rows.listed()
