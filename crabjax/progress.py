@@ -15,6 +15,7 @@ from contextlib import contextmanager
 from typing import Literal, TextIO
 
 PATIENCE = 2.0  # seconds that pass without a word
+REMINDER = 20.0  # seconds after which, off a terminal, one may hear again how far it is
 COMPILING = "compiling, once: the program is kept for the next start"
 
 Kind = Literal["live", "lines", "json", "quiet"]
@@ -156,7 +157,8 @@ def counting(text: str, total: int, done: int = 0) -> Iterator[Callable[[int], N
       done: how many were done before.
 
     Yields:
-      A function to call with how many more are done. Off a terminal every tenth is a line.
+      A function to call with how many more are done. Off a terminal a tenth is a line, of work
+      that lasts.
     """
     with _under_way(text) as step:
         first, start = done, time.monotonic()
@@ -165,9 +167,10 @@ def counting(text: str, total: int, done: int = 0) -> Iterator[Callable[[int], N
             nonlocal done
             done += more
             if step is not None:
-                left = (total - done) * (time.monotonic() - start) / max(done - first, 1)
+                spent = time.monotonic() - start
+                left = (total - done) * spent / max(done - first, 1)
                 step.text = f"{text}: {done:,} of {total:,}, about {_in_words(left)} left"
-                step.kind = f"{text} {10 * done // max(total, 1)}"
+                step.kind = f"{text} {min(10 * done // max(total, 1), int(spent / REMINDER))}"
 
         yield advance
 

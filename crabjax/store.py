@@ -14,7 +14,7 @@ import time
 import warnings
 import zlib
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -102,16 +102,15 @@ def usable(path: Path, plan: Plan) -> int | None:
     """How many rows of a file can be used, all or, of a part, some; None if it is not there.
 
     Warns:
-      DataWarning: saying why a file cannot be used; it is removed.
+      DataWarning: saying why a file cannot be used; it is to be replaced.
     """
     try:
         with open(path, "rb") as file:
             done = _check(file, plan, partly=path.suffix == PART)
-    except FileNotFoundError:
+    except OSError:  # writing it will say what is wrong
         return None
-    except (OSError, ValueError) as error:
+    except ValueError as error:
         warnings.warn(f"{path}: {error}; made again", DataWarning, stacklevel=3)
-        path.unlink(missing_ok=True)
         return None
     return done
 
@@ -255,7 +254,8 @@ def _refusals(part: Path) -> Iterator[None]:
     try:
         yield
     except OSError as error:
-        part.unlink(missing_ok=True)
+        with suppress(OSError):
+            part.unlink()
         raise _RefusedError from error
 
 
