@@ -19,8 +19,10 @@ from crabjax.data.encode import (
     token_blocks,
     used_columns,
 )
-from crabjax.data.load import Dataset, find_files, load_data
-from crabjax.files import check_json, check_safetensors
+from crabjax.data.load import Dataset, load_data
+from crabjax.data.splits import find_files
+from crabjax.data.vectors import find_vectors
+from crabjax.files import DataError, check_json, check_safetensors
 from crabjax.models import Model, build_model, get_builder
 from crabjax.models.embed import encode_documents, vector_width
 from crabjax.models.pretrained import read_architecture
@@ -47,6 +49,8 @@ def load_dataset(config: Config) -> Dataset:
     name = _tokenizer_name(config)
     # That data are missing should be said before an encoder is fetched.
     find_files(config.data)
+    if has_own_vectors(config):
+        return load_data(config.data, cache=config.devices.cache)
     check_encoder(config)
     return load_data(
         config.data,
@@ -55,12 +59,25 @@ def load_dataset(config: Config) -> Dataset:
     )
 
 
+def has_own_vectors(config: Config) -> bool:
+    """Whether the user gives vectors, so that no encoder is needed.
+
+    Raises:
+      DataError: if there are, for a classifier that takes words.
+    """
+    if not find_vectors(config.data):
+        return False
+    if config.model.name != "frozen":
+        raise DataError(f"data.vectors: expected model.name frozen, found {config.model.name}")
+    return True
+
+
 def model_inputs(config: Config, tokens: np.ndarray) -> np.ndarray:
-    """What the classifier takes: the tokens, or the frozen encoder's vectors of them [N, D].
+    """What the classifier takes: tokens or own vectors, or a frozen encoder's vectors [N, D].
 
     Vectors are kept on disk; the same documents are never encoded twice.
     """
-    if config.model.name != "frozen":
+    if config.model.name != "frozen" or config.data.vectors is not None:
         return tokens
     model = config.model.on(jax.default_backend())
     key = settings_hash([fingerprint(tokens), model.pretrained, model.precision])
@@ -119,7 +136,7 @@ def fingerprint(*arrays: np.ndarray) -> str:
     for array in arrays:
         digest.update(f"{array.dtype}{array.shape}".encode())
         for block in blocks_of(array):
-            digest.update(block)
+            digest.update(block.data)
     return digest.hexdigest()[:16]
 
 

@@ -194,7 +194,7 @@ def _reserve(handle: int, plan: Plan) -> None:
 
 
 def _put(handle: int, plan: Plan, rows: slice | np.ndarray, block: np.ndarray) -> None:
-    content = memoryview(np.ascontiguousarray(block, plan.dtype)).cast("B")
+    content = np.ascontiguousarray(block, plan.dtype).data.cast("B")
     if isinstance(rows, slice):
         _put_bytes(handle, content, HEADER + rows.start * plan.row_bytes)
         return

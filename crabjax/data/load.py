@@ -3,7 +3,7 @@
 import dataclasses
 import json
 import warnings
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -13,8 +13,7 @@ import numpy as np
 
 from crabjax.cache import kept_folder, settings_hash
 from crabjax.config import DataConfig
-from crabjax.data.corpus import Corpus, CsvFormat, read_corpus
-from crabjax.data.documents import hashes_of
+from crabjax.data.corpus import Corpus
 from crabjax.data.encode import (
     Encoded,
     Tokenizer,
@@ -25,13 +24,14 @@ from crabjax.data.encode import (
     tokenizer_files,
     used_columns,
 )
-from crabjax.data.sources import SOURCES
-from crabjax.data.synthetic import make_synthetic
+from crabjax.data.splits import compare_splits, find_files, read_splits
+from crabjax.data.vectors import find_vectors, read_vectors
 from crabjax.files import DataError, DataWarning, sha256, write_text
 from crabjax.progress import doing
 from crabjax.seals import open_sealed, seal
 from crabjax.store import Plan, kept
 
+_SPLITS = {"pool": ("train", "validation"), "test": ("test",)}  # that lie in one array
 _FACTS = "facts.json"
 _KNOWN = {"documents", "label_names", "vocabulary_size", "columns", "notes", "width"}
 _FORMAT = 4  # raise it when the same input would give other arrays or notes: old ones go unused
@@ -92,74 +92,33 @@ def load_data(config: DataConfig, tokenizer: Path | None = None, *, cache: bool 
       DataWarning: with counts, for what was read otherwise than it stands in the files.
     """
     files = find_files(config)
+    vectors = find_vectors(config)
     key = _cache_key(config, files, tokenizer) if cache else None
     source = _Source(config, tokenizer)
     with kept_folder(key) as folder:
-        facts = _read_facts(folder)
-        if facts is None:
-            facts = source.facts()
+        known = _read_facts(folder)
+        facts = source.facts() if known is None else known
+        for note in () if known is None else known["notes"]:
+            warnings.warn(note, DataWarning, stacklevel=2)
+        labels = {name: source.labels(name, facts, folder) for name in _SPLITS}
+        if vectors:
+            inputs = read_vectors(vectors, facts["documents"])
         else:
-            for note in facts["notes"]:
-                warnings.warn(note, DataWarning, stacklevel=2)
-        pool = source.arrays("pool", ("train", "validation"), facts, folder)
-        test = source.arrays("test", ("test",), facts, folder)
-        if "width" not in facts:
+            inputs = {name: source.tokens(name, facts, folder) for name in _SPLITS}
             # One T for all: columns that are padding everywhere are left out.
-            facts["width"] = max(used_columns(pool.tokens), used_columns(test.tokens))
+            facts["width"] = facts["width"] or max(map(used_columns, inputs.values()))
+            inputs = {name: tokens[:, : facts["width"]] for name, tokens in inputs.items()}
+        if known is None:
             _write_facts(folder, facts)
-    cut = lambda one: one._replace(tokens=one.tokens[:, : facts["width"]])
     return Dataset(
         config.name,
-        cut(pool),
+        Encoded(inputs["pool"], labels["pool"]),
         facts["documents"]["train"],
-        cut(test),
+        Encoded(inputs["test"], labels["test"]),
         tuple(facts["label_names"]),
         facts["vocabulary_size"],
         config,
     )
-
-
-def find_files(config: DataConfig) -> dict[str, Path]:
-    """The file of each split; none for the built-in corpus.
-
-    Raises:
-      DataError: if one is missing, with the command that makes it.
-    """
-    if config.train is None:
-        if config.test is not None or config.validation is not None:
-            raise DataError("data.train: expected a file, as data.test or data.validation has one")
-        return {}
-    if config.test is None:
-        raise DataError(f"data.test: expected a file to report on beside {config.train}")
-    named = {"train": config.train, "test": config.test, "validation": config.validation}
-    files = {split: Path(name).expanduser() for split, name in named.items() if name is not None}
-    for split, path in files.items():
-        if path.is_dir():
-            raise DataError(f"data.{split}: expected a file, found a folder: {path.absolute()}")
-        if not path.is_file():
-            raise DataError(
-                f"data.{split}: no such file: {path.absolute()}. {_advice(config, path)}"
-            )
-    if files["train"].samefile(files["test"]):
-        raise DataError(
-            f"data.test: expected another file than data.train, found {files['test']} as both; "
-            "a score on documents that were learnt from says nothing"
-        )
-    return files
-
-
-def read_splits(config: DataConfig) -> dict[str, Corpus]:
-    """The corpora of a configuration: its files, or the built-in corpus."""
-    csv_format = CsvFormat(
-        config.text_column, config.label_column, config.label_separator, config.csv_delimiter
-    )
-    files = find_files(config)
-    if not files:
-        return dict(zip(("train", "test"), make_synthetic(config.synthetic)))
-    return {
-        split: read_corpus(path, split=split, csv_format=csv_format)
-        for split, path in files.items()
-    }
 
 
 class _Source:
@@ -187,40 +146,48 @@ class _Source:
         if not names:
             raise DataError(f"{self.config.train}: no document of the training file has a label")
         notes = [note for corpus in self.corpora.values() for note in corpus.notes]
-        for note in _compare(self.corpora):
+        for note in compare_splits(self.corpora):
             warnings.warn(note, DataWarning, stacklevel=3)
             notes.append(note)
-        others = [corpus for split, corpus in self.corpora.items() if split != "train"]
-        return {
-            "documents": {split: len(corpus) for split, corpus in self.corpora.items()},
+        facts = {
             "label_names": names,
-            "vocabulary_size": self.tokenizer.size,
-            "columns": self.tokenizer.columns(others, self.config.max_tokens),
             "notes": notes,
+            "vocabulary_size": 0,
+            "columns": 0,
+            "width": 0,
         }
+        facts["documents"] = {split: len(corpus) for split, corpus in self.corpora.items()}
+        if self.config.vectors is None:
+            others = [corpus for split, corpus in self.corpora.items() if split != "train"]
+            facts["vocabulary_size"] = self.tokenizer.size
+            facts["columns"] = self.tokenizer.columns(others, self.config.max_tokens)
+        return facts
 
-    def arrays(
-        self, name: str, splits: Sequence[str], facts: Mapping[str, Any], folder: Path | None
-    ) -> Encoded:
-        """The arrays of splits, one after another: those kept in the folder, or made now."""
-        counts, names, columns = facts["documents"], facts["label_names"], facts["columns"]
-        rows = sum(counts.get(split, 0) for split in splits)
-        origin = "" if folder is None else folder.name
-        own = lambda: [self.corpora[split] for split in splits if split in counts]
-        place = lambda what: None if folder is None else folder / f"{name}.{what}"
-        tokens = kept(
-            place("tokens"),
-            Plan(origin, (rows, columns), "int32"),
-            lambda start: token_blocks(own(), self.tokenizer, columns, start),
-            f"tokenising the {name} documents, once",
-        )
-        labels = kept(
-            place("labels"),
-            Plan(origin, (rows, len(names)), "bool"),
-            lambda start: label_blocks(own(), names, start),
-            f"labels of the {name} documents, once",
-        )
-        return Encoded(tokens, labels)
+    def tokens(self, name: str, facts: Mapping[str, Any], folder: Path | None) -> np.ndarray:
+        """The ids of "pool" or "test", int32 [N, columns]: those of the folder, or made now."""
+        plan = _plan(name, facts, folder, facts["columns"], "int32")
+        make = lambda start: token_blocks(self._own(name), self.tokenizer, facts["columns"], start)
+        return kept(_path(folder, name, "tokens"), plan, make, f"tokenising the {name} documents")
+
+    def labels(self, name: str, facts: Mapping[str, Any], folder: Path | None) -> np.ndarray:
+        """Which labels these documents have, bool [N, K]."""
+        plan = _plan(name, facts, folder, len(facts["label_names"]), "bool")
+        make = lambda start: label_blocks(self._own(name), facts["label_names"], start)
+        return kept(_path(folder, name, "labels"), plan, make, f"labels of the {name} documents")
+
+    def _own(self, name: str) -> list[Corpus]:
+        return [self.corpora[split] for split in _SPLITS[name] if split in self.corpora]
+
+
+def _plan(
+    name: str, facts: Mapping[str, Any], folder: Path | None, columns: int, dtype: str
+) -> Plan:
+    rows = sum(facts["documents"].get(split, 0) for split in _SPLITS[name])
+    return Plan("" if folder is None else folder.name, (rows, columns), dtype)
+
+
+def _path(folder: Path | None, name: str, what: str) -> Path | None:
+    return None if folder is None else folder / f"{name}.{what}"
 
 
 def _read_facts(folder: Path | None) -> dict[str, Any] | None:
@@ -245,41 +212,12 @@ def _write_facts(folder: Path | None, facts: Mapping[str, Any]) -> None:
         warnings.warn(f"cannot cache: {error}", DataWarning, stacklevel=3)
 
 
-def _compare(corpora: Mapping[str, Corpus]) -> list[str]:
-    """What the other splits have that the training split decides on: labels and ids."""
-    train = corpora["train"]
-    known, ids = set(train.label_names), set(train.ids or ())
-    notes = []
-    hashes = hashes_of(train.documents)
-    if 2 * (distinct := len(np.unique(hashes))) < len(train):
-        notes.append(
-            f"train: {len(train)} documents, but {distinct} different texts; is the right column "
-            "read?"
-        )
-    for split, corpus in corpora.items():
-        if split != "train" and np.array_equal(hashes_of(corpus.documents), hashes):
-            notes.append(f"{split}: the texts of the training file; results on them say little")
-        unknown = [set(labels) - known for labels in corpus.label_sets]
-        if count := sum(map(bool, unknown)):
-            names = sorted(set().union(*unknown))
-            shown = ", ".join(names[:5]) + (", ..." if len(names) > 5 else "")
-            notes.append(
-                f"{split}: {count} of {len(corpus)} documents have labels that the training file "
-                f"lacks ({len(names)}: {shown}); these labels are left out"
-            )
-        shared = ids.intersection(corpus.ids or ()) if split != "train" else ()
-        if shared:
-            notes.append(
-                f"{split}: {len(shared)} of {len(corpus)} documents have the id of a training "
-                f'document (first: "{min(shared)}"); results on them say little'
-            )
-    return notes
-
-
 def _cache_key(config: DataConfig, files: Mapping[str, Path], folder: Path | None) -> str:
     """A hash of all that decides the arrays, and of nothing else."""
-    if folder is None:
-        tokenizer: object = {"min_count": config.min_count}
+    if config.vectors is not None:
+        tokenizer: object = "none"
+    elif folder is None:
+        tokenizer = {"min_count": config.min_count}
     else:
         tokenizer = {path.name: sha256(path) for path in tokenizer_files(folder)}
     columns = [
@@ -299,22 +237,3 @@ def _cache_key(config: DataConfig, files: Mapping[str, Path], folder: Path | Non
             "max_tokens": config.max_tokens,
         }
     )
-
-
-def _advice(config: DataConfig, path: Path) -> str:
-    """What to run to get a file of one of the paper's data sets."""
-    for name in (config.name, path.parent.name):
-        if name in SOURCES:
-            about = SOURCES[name].about
-            return (
-                f"Make it with `crabjax prepare {name} --raw FOLDER --output {path.parent}`, where "
-                f"FOLDER holds {about.files}, from {about.where}"
-            )
-        ratio = name.removeprefix("rcv1_t10_")
-        if ratio != name and ratio.isdigit():
-            return (
-                "Make it from RCV1 (`crabjax prepare rcv1 --help`) with `crabjax prepare "
-                f"resample --input data/rcv1 --labels 10 --mean-ir {ratio} "
-                f"--output {path.parent}`"
-            )
-    return "`crabjax prepare --help` lists the data sets it can make"

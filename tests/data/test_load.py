@@ -9,7 +9,7 @@ import pytest
 
 from crabjax.cache import cache_folder
 from crabjax.config import DataConfig, SyntheticConfig
-from crabjax.data import encode, load
+from crabjax.data import encode, splits
 from crabjax.data.load import load_data
 from crabjax.files import DataError, DataWarning
 
@@ -69,7 +69,7 @@ def test_validation_file_and_csv(config, tmp_path):
 
 def test_second_start_does_not_read_the_documents_again(config, monkeypatch):
     first = load_data(config)
-    monkeypatch.setattr(load, "read_corpus", lambda *_, **__: pytest.fail("read again"))
+    monkeypatch.setattr(splits, "read_corpus", lambda *_, **__: pytest.fail("read again"))
     same(load_data(config), first)
 
 
