@@ -1,7 +1,8 @@
 """The one place where data and models meet: from texts or tokens to what a classifier takes."""
 
+import dataclasses
 import hashlib
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
@@ -29,13 +30,14 @@ from crabjax.models.pretrained import read_architecture
 from crabjax.models.pretrained_files import find_pretrained, resolve_pretrained
 from crabjax.store import Plan, blocks_of, kept
 
+_IN_MEMORY = 1 << 26  # bytes of a project's tokens up to which they are made anew every time
 _WIDTH_STEP = 16  # token columns come in multiples: fewer shapes, fewer compilations
 
 
 class EncodedTexts(NamedTuple):
-    """Texts as arrays, and the classifier that takes them."""
+    """Documents as arrays, and the classifier that takes them."""
 
-    tokenizer: Tokenizer
+    tokenizer: Tokenizer | None  # of texts
     inputs: np.ndarray  # [N, ...]
     model: Model
 
@@ -115,19 +117,74 @@ def check_encoder(config: Config) -> None:
         read_architecture(folder)
 
 
-def encode_texts(config: Config, texts: Sequence[str], labels: int) -> EncodedTexts:
-    """At least one text, for a classifier of ``labels`` labels whose words are those of all."""
+def encode_texts(
+    config: Config,
+    texts: Sequence[str] | np.ndarray,
+    labels: int,
+    digest: Callable[[], str] | None = None,
+) -> EncodedTexts:
+    """At least one document, for a classifier of ``labels`` labels whose words are those of all.
+
+    Args:
+      config: its data, model and devices.
+      texts: N texts, or the user's own vectors float32 [N, D].
+      labels: K.
+      digest: gives a hash of the texts, under which many tokens are kept on disk; None to keep
+        none.
+
+    Raises:
+      DataError: for vectors, if the classifier takes words.
+    """
+    if isinstance(texts, np.ndarray):
+        if config.model.name != "frozen":
+            raise DataError(
+                f"vectors: expected a config with model.name frozen, found {config.model.name}"
+            )
+        return EncodedTexts(None, texts, classifier(config, texts, 0, labels))
     tokenizer = _text_tokenizer(config, texts)
-    inputs = text_inputs(config, tokenizer, texts)
+    columns = tokenizer.columns((), config.data.max_tokens)
+    inputs = _text_inputs(config, tokenizer, texts, columns, digest)
     return EncodedTexts(tokenizer, inputs, classifier(config, inputs, tokenizer.size, labels))
 
 
-def text_inputs(config: Config, tokenizer: Tokenizer, texts: Sequence[str]) -> np.ndarray:
-    """Token ids int32 [N, T] of at least one text, or its encoder's vectors float32 [N, D]."""
-    corpus, most = _corpus(texts), config.data.max_tokens
-    tokens = np.concatenate([block for _, block in token_blocks([corpus], tokenizer, most)])
-    width = min(-(-used_columns(tokens) // _WIDTH_STEP) * _WIDTH_STEP, most)
-    return model_inputs(config, np.ascontiguousarray(tokens[:, :width]))
+def text_inputs(
+    config: Config, tokenizer: Tokenizer | None, texts: Sequence[str] | np.ndarray
+) -> np.ndarray:
+    """What the classifier takes of at least one new document; see :func:`encode_texts`.
+
+    Nothing is kept on disk: these documents may never come again.
+    """
+    if isinstance(texts, np.ndarray):
+        if tokenizer is not None:
+            raise DataError("documents: expected texts, as before, found vectors")
+        return texts
+    if tokenizer is None:
+        raise DataError("documents: expected vectors, as before, found texts")
+    devices = dataclasses.replace(config.devices, cache=False)
+    config = dataclasses.replace(config, devices=devices)
+    columns = tokenizer.columns([_corpus(texts)], config.data.max_tokens)
+    return _text_inputs(config, tokenizer, texts, columns)
+
+
+def _text_inputs(
+    config: Config,
+    tokenizer: Tokenizer,
+    texts: Sequence[str],
+    columns: int,
+    digest: Callable[[], str] | None = None,
+) -> np.ndarray:
+    rounded = lambda width: min(-(-width // _WIDTH_STEP) * _WIDTH_STEP, config.data.max_tokens)
+    shape, key = (len(texts), rounded(columns)), None
+    if digest is not None and config.devices.cache and 4 * shape[0] * shape[1] > _IN_MEMORY:
+        key = settings_hash([digest(), _tokenizer_name(config), config.data.min_count, shape])
+    with kept_folder(key) as folder:
+        tokens = kept(
+            None if folder is None else folder / "tokens",
+            Plan(key or "", shape, "int32"),
+            lambda start: token_blocks([_corpus(texts)], tokenizer, shape[1], start),
+            "tokenising the documents",
+        )
+    return model_inputs(config, tokens[:, : rounded(used_columns(tokens))])
 
 
 def fingerprint(*arrays: np.ndarray) -> str:
@@ -164,4 +221,4 @@ def _text_tokenizer(config: Config, texts: Sequence[str]) -> Tokenizer:
 
 
 def _corpus(texts: Sequence[str]) -> Corpus:
-    return Corpus(list(texts), [()] * len(texts), tokenised=False, split="texts")
+    return Corpus(texts, [()] * len(texts), tokenised=False, split="texts")

@@ -37,7 +37,7 @@ ROOMS = {
     "experiments": "config data devices ensemble files inputs keys metrics models progress"
     " report seals strategies thresholds",
     "labelling": "checks config data ensemble files inputs keys metrics models pool progress"
-    " report seals strategies thresholds",
+    " report seals store strategies thresholds",
     "integrations": "checks config keys scoring strategies",
     "benchmarks": "config data devices ensemble experiments integrations keys models pool scoring",
     "cli": "benchmarks cache config data devices experiments files integrations labelling"

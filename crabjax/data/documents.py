@@ -40,6 +40,10 @@ class Documents(Sequence[str]):
             return Documents(self.path, self.offsets[index], self.hashes[index], self.stamp)
         return next(self._read([int(self.offsets[index])]))
 
+    def take(self, rows: np.ndarray) -> "Documents":
+        """Those at some rows."""
+        return Documents(self.path, self.offsets[rows], self.hashes[rows], self.stamp)
+
     def __iter__(self) -> Iterator[str]:
         return self._read(self.offsets.tolist())
 

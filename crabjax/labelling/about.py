@@ -7,6 +7,9 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import NamedTuple
 
+import numpy as np
+
+from crabjax.data.documents import hashes_of
 from crabjax.files import CsvStyle, DataError, csv_style, sha256, write_text
 from crabjax.labelling.answer_log import ProjectError
 from crabjax.labelling.answers import WITHDRAWN, check_label_names
@@ -100,7 +103,7 @@ def check_names(names: Sequence[str]) -> tuple[str, ...]:
 
 def say_equal_texts(path: Path, texts: Sequence[str]) -> None:
     """Warns of a file of which most texts are copies: perhaps another column was meant."""
-    distinct = len(set(texts))
+    distinct = len(np.unique(hashes_of(texts)))
     if 2 * distinct < len(texts):
         warnings.warn(
             f"{path}: {len(texts)} documents, but {distinct} different texts; equal ones share "
