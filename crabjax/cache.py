@@ -1,17 +1,17 @@
-"""Arrays and compiled programs kept on disk under the user's cache folder."""
+"""The user's cache folder: arrays of documents, and compiled programs."""
 
 import hashlib
 import json
 import os
 import warnings
-from collections.abc import Mapping
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any
 
 import jax
-import numpy as np
 
-from crabjax.files import DataWarning, atomic_write
+from crabjax.files import PRIVATE, DataWarning, lock
 
 
 def cache_folder() -> Path:
@@ -27,34 +27,27 @@ def settings_hash(settings: Any) -> str:
     return hashlib.sha256(json.dumps(settings, sort_keys=True).encode()).hexdigest()
 
 
-def save_arrays(key: str, arrays: Mapping[str, np.ndarray], notes: Any) -> None:
-    """Stores arrays and a JSON-able value under ``key``; a folder that refuses only warns."""
-    path = _path(key)
-    about = {"names": sorted(arrays), "notes": notes}
-    text = np.frombuffer(json.dumps(about).encode(), dtype=np.uint8)
-    try:
-        with atomic_write(path) as file:
-            np.savez(file, allow_pickle=False, notes=text, **arrays)
-    except OSError as error:
-        warnings.warn(f"{path}: cannot cache: {error}", DataWarning, stacklevel=2)
+@contextmanager
+def kept_folder(key: str | None) -> Iterator[Path | None]:
+    """The folder of one set of arrays, which no other process works in meanwhile.
 
+    Args:
+      key: its name, a hash of what the arrays are made from; None to keep nothing.
 
-def load_arrays(key: str) -> tuple[dict[str, np.ndarray], Any] | None:
-    """What :func:`save_arrays` stored, or None if there is nothing or it cannot be read."""
-    path = _path(key)
-    if not path.is_file():
-        return None
-    try:
-        with open(path, "rb") as file, np.load(file, allow_pickle=False) as stored:
-            arrays = {name: stored[name] for name in stored.files}
-            about = json.loads(arrays.pop("notes").tobytes())
-            if arrays.keys() != set(about["names"]):
-                raise ValueError(f"expected {about['names']}, found {sorted(arrays)}")
-            return arrays, about["notes"]
-    except Exception as error:  # a changed byte of an archive fails in many ways
-        reason = str(error) or type(error).__name__
-        warnings.warn(f"{path}: unreadable, made again: {reason}", DataWarning, stacklevel=2)
-        return None
+    Yields:
+      The folder; None if there is none, or the cache refuses, which is said.
+    """
+    folder = None if key is None else cache_folder() / "encoded" / key
+    with ExitStack() as held:
+        try:
+            if folder is not None:
+                folder.parent.mkdir(parents=True, exist_ok=True)
+                folder.mkdir(PRIVATE, exist_ok=True)  # what is in it was made from texts
+                held.enter_context(lock(folder))
+        except OSError as error:
+            warnings.warn(f"{folder}: cannot cache: {error}", DataWarning, stacklevel=3)
+            folder = None
+        yield folder
 
 
 def keep_compiled_programs() -> None:
@@ -67,7 +60,3 @@ def keep_compiled_programs() -> None:
     jax.config.update("jax_compilation_cache_dir", str(cache_folder() / "programs"))
     # All of them: before the first fit there are twenty small ones, together half a second.
     jax.config.update("jax_persistent_cache_min_compile_time_secs", 0.0)
-
-
-def _path(key: str) -> Path:
-    return cache_folder() / "encoded" / f"{key}.npz"

@@ -8,6 +8,7 @@ import json
 import os
 import tempfile
 import zlib
+from array import array
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from itertools import chain
@@ -32,24 +33,30 @@ class DataWarning(UserWarning):
     """Input that was used after a stated, counted change."""
 
 
-def read_lines(path: Path, encoding: str = "utf-8", progress: bool = False) -> Iterator[str]:
+def read_lines(
+    path: Path, encoding: str = "utf-8", progress: bool = False, starts: array | None = None
+) -> Iterator[str]:
     """Yields the decoded lines of a file, ends kept; ``.gz`` files are decompressed on the way.
 
     Args:
       path: the file.
       encoding: of its text.
       progress: shows a progress bar over the bytes of the file.
+      starts: gets the offset of each line in the file, or in what the archive holds.
 
     Raises:
       DataError: for a broken archive or a byte that the encoding does not know.
     """
-    number = 0
+    number = offset = 0
     with open(path, "rb") as raw, _bar(path, progress) as bar:
         stream = gzip.GzipFile(fileobj=raw) if path.suffix == ".gz" else raw
         try:
             for number, line in enumerate(stream, start=1):
+                offset += len(line)
                 if number == 1:
                     line = _without_mark(path, line)
+                if starts is not None:
+                    starts.append(offset - len(line))
                 yield line.decode(encoding)
                 if number % 1024 == 0:
                     bar.update(raw.tell() - bar.n)
@@ -65,13 +72,15 @@ def read_lines(path: Path, encoding: str = "utf-8", progress: bool = False) -> I
         bar.update(raw.tell() - bar.n)
 
 
-def read_json_lines(path: Path, progress: bool = False) -> Iterator[tuple[int, dict[str, Any]]]:
-    """Yields (line number, object) for each line that is not blank.
+def read_json_lines(
+    path: Path, progress: bool = False, starts: array | None = None
+) -> Iterator[tuple[int, dict[str, Any]]]:
+    """Yields (line number, object) for each line that is not blank; see :func:`read_lines`.
 
     Raises:
       DataError: for a line that is not one JSON object.
     """
-    for number, line in enumerate(read_lines(path, progress=progress), start=1):
+    for number, line in enumerate(read_lines(path, progress=progress, starts=starts), start=1):
         if line.isspace():
             continue
         try:
@@ -189,7 +198,7 @@ def atomic_write(path: Path) -> Iterator[IO[bytes]]:
             reason = f"{error.strerror}; {kept}"
             raise OSError(error.errno, reason, str(path)) from error
         raise
-    _flush_folder(path.parent)
+    flush_folder(path.parent)
 
 
 def write_text(path: Path, text: str) -> None:
@@ -272,7 +281,7 @@ def lock(folder: Path, *, wait: bool = True) -> Iterator[None]:
         held.release()
 
 
-def _flush_folder(folder: Path) -> None:
+def flush_folder(folder: Path) -> None:
     """Without it, a power failure may bring back the old file."""
     handle = os.open(folder, os.O_RDONLY)
     try:

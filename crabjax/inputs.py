@@ -1,38 +1,43 @@
 """The one place where data and models meet: from texts or tokens to what a classifier takes."""
 
+import dataclasses
 import hashlib
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
 import jax
 import numpy as np
 
-from crabjax.cache import load_arrays, save_arrays, settings_hash
+from crabjax.cache import kept_folder, settings_hash
 from crabjax.config import Config
 from crabjax.data.corpus import Corpus
 from crabjax.data.encode import (
     WORDS,
     Tokenizer,
     build_vocabulary,
-    encode,
     load_pretrained_tokenizer,
+    token_blocks,
+    used_columns,
 )
-from crabjax.data.load import Dataset, find_files, load_data
-from crabjax.files import check_json, check_safetensors
+from crabjax.data.load import Dataset, load_data
+from crabjax.data.splits import find_files
+from crabjax.data.vectors import find_vectors
+from crabjax.files import DataError, check_json, check_safetensors
 from crabjax.models import Model, build_model, get_builder
-from crabjax.models.embed import encode_documents
+from crabjax.models.embed import encode_documents, vector_width
 from crabjax.models.pretrained import read_architecture
 from crabjax.models.pretrained_files import find_pretrained, resolve_pretrained
-from crabjax.progress import doing
+from crabjax.store import Plan, blocks_of, kept
 
+_IN_MEMORY = 1 << 26  # bytes of a project's tokens up to which they are made anew every time
 _WIDTH_STEP = 16  # token columns come in multiples: fewer shapes, fewer compilations
 
 
 class EncodedTexts(NamedTuple):
-    """Texts as arrays, and the classifier that takes them."""
+    """Documents as arrays, and the classifier that takes them."""
 
-    tokenizer: Tokenizer
+    tokenizer: Tokenizer | None  # of texts
     inputs: np.ndarray  # [N, ...]
     model: Model
 
@@ -46,6 +51,8 @@ def load_dataset(config: Config) -> Dataset:
     name = _tokenizer_name(config)
     # That data are missing should be said before an encoder is fetched.
     find_files(config.data)
+    if has_own_vectors(config):
+        return load_data(config.data, cache=config.devices.cache)
     check_encoder(config)
     return load_data(
         config.data,
@@ -54,22 +61,38 @@ def load_dataset(config: Config) -> Dataset:
     )
 
 
+def has_own_vectors(config: Config) -> bool:
+    """Whether the user gives vectors, so that no encoder is needed.
+
+    Raises:
+      DataError: if there are, for a classifier that takes words.
+    """
+    if not find_vectors(config.data):
+        return False
+    if config.model.name != "frozen":
+        raise DataError(f"data.vectors: expected model.name frozen, found {config.model.name}")
+    return True
+
+
 def model_inputs(config: Config, tokens: np.ndarray) -> np.ndarray:
-    """What the classifier takes: the tokens, or the frozen encoder's vectors of them [N, D].
+    """What the classifier takes: tokens or own vectors, or a frozen encoder's vectors [N, D].
 
     Vectors are kept on disk; the same documents are never encoded twice.
     """
-    if config.model.name != "frozen":
+    if config.model.name != "frozen" or config.data.vectors is not None:
         return tokens
     model = config.model.on(jax.default_backend())
     key = settings_hash([fingerprint(tokens), model.pretrained, model.precision])
-    if config.devices.cache and (stored := load_arrays(key)) is not None:
-        return stored[0]["vectors"]
-    with doing(f"encoding {len(tokens):,} documents with {model.pretrained}, once"):
-        vectors = encode_documents(model.pretrained, tokens, precision=model.precision)
-    if config.devices.cache:
-        save_arrays(key, {"vectors": vectors}, {"pretrained": model.pretrained})
-    return vectors
+    plan = Plan(key, (len(tokens), vector_width(model.pretrained)), "float32")
+    with kept_folder(key if config.devices.cache else None) as folder:
+        return kept(
+            None if folder is None else folder / "vectors",
+            plan,
+            lambda start: encode_documents(
+                model.pretrained, tokens, precision=model.precision, start=start
+            ),
+            f"encoding documents with {model.pretrained}, once",
+        )
 
 
 def classifier(config: Config, inputs: np.ndarray, vocabulary_size: int, labels: int) -> Model:
@@ -94,19 +117,74 @@ def check_encoder(config: Config) -> None:
         read_architecture(folder)
 
 
-def encode_texts(config: Config, texts: Sequence[str], labels: int) -> EncodedTexts:
-    """At least one text, for a classifier of ``labels`` labels whose words are those of all."""
+def encode_texts(
+    config: Config,
+    texts: Sequence[str] | np.ndarray,
+    labels: int,
+    digest: Callable[[], str] | None = None,
+) -> EncodedTexts:
+    """At least one document, for a classifier of ``labels`` labels whose words are those of all.
+
+    Args:
+      config: its data, model and devices.
+      texts: N texts, or the user's own vectors float32 [N, D].
+      labels: K.
+      digest: gives a hash of the texts, under which many tokens are kept on disk; None to keep
+        none.
+
+    Raises:
+      DataError: for vectors, if the classifier takes words.
+    """
+    if isinstance(texts, np.ndarray):
+        if config.model.name != "frozen":
+            raise DataError(
+                f"vectors: expected a config with model.name frozen, found {config.model.name}"
+            )
+        return EncodedTexts(None, texts, classifier(config, texts, 0, labels))
     tokenizer = _text_tokenizer(config, texts)
-    inputs = text_inputs(config, tokenizer, texts)
+    columns = tokenizer.columns((), config.data.max_tokens)
+    inputs = _text_inputs(config, tokenizer, texts, columns, digest)
     return EncodedTexts(tokenizer, inputs, classifier(config, inputs, tokenizer.size, labels))
 
 
-def text_inputs(config: Config, tokenizer: Tokenizer, texts: Sequence[str]) -> np.ndarray:
-    """Token ids int32 [N, T] of at least one text, or its encoder's vectors float32 [N, D]."""
-    encoded = encode(_corpus(texts), tokenizer, (), config.data.max_tokens)
-    longest = int(encoded.lengths.max())
-    width = min(-(-longest // _WIDTH_STEP) * _WIDTH_STEP, config.data.max_tokens)
-    return model_inputs(config, np.ascontiguousarray(encoded.tokens[:, :width]))
+def text_inputs(
+    config: Config, tokenizer: Tokenizer | None, texts: Sequence[str] | np.ndarray
+) -> np.ndarray:
+    """What the classifier takes of at least one new document; see :func:`encode_texts`.
+
+    Nothing is kept on disk: these documents may never come again.
+    """
+    if isinstance(texts, np.ndarray):
+        if tokenizer is not None:
+            raise DataError("documents: expected texts, as before, found vectors")
+        return texts
+    if tokenizer is None:
+        raise DataError("documents: expected vectors, as before, found texts")
+    devices = dataclasses.replace(config.devices, cache=False)
+    config = dataclasses.replace(config, devices=devices)
+    columns = tokenizer.columns([_corpus(texts)], config.data.max_tokens)
+    return _text_inputs(config, tokenizer, texts, columns)
+
+
+def _text_inputs(
+    config: Config,
+    tokenizer: Tokenizer,
+    texts: Sequence[str],
+    columns: int,
+    digest: Callable[[], str] | None = None,
+) -> np.ndarray:
+    rounded = lambda width: min(-(-width // _WIDTH_STEP) * _WIDTH_STEP, config.data.max_tokens)
+    shape, key = (len(texts), rounded(columns)), None
+    if digest is not None and config.devices.cache and 4 * shape[0] * shape[1] > _IN_MEMORY:
+        key = settings_hash([digest(), _tokenizer_name(config), config.data.min_count, shape])
+    with kept_folder(key) as folder:
+        tokens = kept(
+            None if folder is None else folder / "tokens",
+            Plan(key or "", shape, "int32"),
+            lambda start: token_blocks([_corpus(texts)], tokenizer, shape[1], start),
+            "tokenising the documents",
+        )
+    return model_inputs(config, tokens[:, : rounded(used_columns(tokens))])
 
 
 def fingerprint(*arrays: np.ndarray) -> str:
@@ -114,7 +192,8 @@ def fingerprint(*arrays: np.ndarray) -> str:
     digest = hashlib.sha256()
     for array in arrays:
         digest.update(f"{array.dtype}{array.shape}".encode())
-        digest.update(np.ascontiguousarray(array).tobytes())
+        for block in blocks_of(array):
+            digest.update(block.data)
     return digest.hexdigest()[:16]
 
 
@@ -142,4 +221,4 @@ def _text_tokenizer(config: Config, texts: Sequence[str]) -> Tokenizer:
 
 
 def _corpus(texts: Sequence[str]) -> Corpus:
-    return Corpus(list(texts), [()] * len(texts), tokenised=False, split="texts")
+    return Corpus(texts, [()] * len(texts), tokenised=False, split="texts")

@@ -10,11 +10,12 @@ import json
 import sys
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Literal, TextIO
 
 PATIENCE = 2.0  # seconds that pass without a word
+REMINDER = 20.0  # seconds after which, off a terminal, one may hear again how far it is
 COMPILING = "compiling, once: the program is kept for the next start"
 
 Kind = Literal["live", "lines", "json", "quiet"]
@@ -142,14 +143,48 @@ def doing(text: str, kind: str | None = None) -> Iterator[None]:
       text: what is going on.
       kind: steps of one kind are a line once, off a terminal; the text unless told otherwise.
     """
-    if _display is None or _display.kind == "quiet":
+    with _under_way(text, kind):
         yield
+
+
+@contextmanager
+def counting(text: str, total: int, done: int = 0) -> Iterator[Callable[[int], None]]:
+    """Like :func:`doing`, and says how far it is and about how long the rest takes.
+
+    Args:
+      text: what is going on.
+      total: how many there are.
+      done: how many were done before.
+
+    Yields:
+      A function to call with how many more are done. Off a terminal a tenth is a line, of work
+      that lasts.
+    """
+    with _under_way(text) as step:
+        first, start = done, time.monotonic()
+
+        def advance(more: int) -> None:
+            nonlocal done
+            done += more
+            if step is not None:
+                spent = time.monotonic() - start
+                left = (total - done) * spent / max(done - first, 1)
+                step.text = f"{text}: {done:,} of {total:,}, about {_in_words(left)} left"
+                step.kind = f"{text} {min(10 * done // max(total, 1), int(spent / REMINDER))}"
+
+        yield advance
+
+
+@contextmanager
+def _under_way(text: str, kind: str | None = None) -> Iterator[_Step | None]:
+    if _display is None or _display.kind == "quiet":
+        yield None
         return
     display = _display
     _listen()
     step = display.begin(text, kind)
     try:
-        yield
+        yield step
     finally:
         display.end(step)
 
@@ -169,6 +204,13 @@ def tell(text: str, *, minor: bool = False, **facts: object) -> None:
             _display.say(json.dumps(facts))
     elif not (minor and _display.kind == "quiet"):
         _display.say(text)
+
+
+def _in_words(seconds: float) -> str:
+    for unit, length in (("h", 3600), ("min", 60)):
+        if seconds >= 1.5 * length:
+            return f"{seconds / length:.0f} {unit}"
+    return f"{seconds:.0f} s"
 
 
 def _age(step: _Step) -> float:

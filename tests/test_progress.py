@@ -2,6 +2,7 @@
 
 import io
 import json
+import re
 import time
 
 import jax
@@ -9,7 +10,7 @@ import jax.numpy as jnp
 import pytest
 
 from crabjax import progress
-from crabjax.progress import COMPILING, doing, shown, tell
+from crabjax.progress import COMPILING, counting, doing, shown, tell
 
 
 class Terminal(io.StringIO):
@@ -99,3 +100,23 @@ def test_compiling_that_lasts_is_said():
         time.sleep(0.8)
         display.compiling(-1)
     assert stream.getvalue().splitlines() == ["training ...", f"{COMPILING} ..."]
+
+
+def test_counted_work_says_how_far_it_is_and_how_long_the_rest_takes(monkeypatch):
+    monkeypatch.setattr(progress, "REMINDER", 0.4)
+    stream = io.StringIO()
+    with shown(None, stream), counting("reading", 2000, 1000) as advance:
+        for _ in range(5):
+            time.sleep(0.3)
+            advance(200)
+    lines = stream.getvalue().splitlines()
+    assert 2 <= len(lines) <= 5
+    assert all(
+        re.fullmatch(r"reading: 1,\d00 of 2,000, about \d s left \.\.\.", one) for one in lines
+    )
+
+
+def test_counting_that_nobody_watches_says_nothing(capsys):
+    with counting("reading", 10) as advance:
+        advance(10)
+    assert capsys.readouterr() == ("", "")

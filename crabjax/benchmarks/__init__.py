@@ -6,5 +6,5 @@ the table. The time of a row stands in ``seconds`` or ``epoch s``; words and who
 say what was timed, and reports are compared by them.
 """
 
-SUBCOMMANDS = ("scoring", "fit", "predict", "round", "scaling", "peers", "compile")
+SUBCOMMANDS = ("scoring", "fit", "predict", "prepare", "round", "scaling", "peers", "compile")
 ALL = ("scoring", "fit", "predict", "round")  # what the subcommand ``all`` runs

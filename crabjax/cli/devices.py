@@ -74,7 +74,7 @@ def machine() -> Iterator[str]:
 
 def configuration(config: Any) -> Iterator[str]:
     """What a run of a configuration would do here."""
-    from crabjax.data.load import find_files
+    from crabjax.data.splits import find_files
     from crabjax.experiments.layout import layout
     from crabjax.files import DataError
 

@@ -63,7 +63,7 @@ def run_init(options: argparse.Namespace) -> None:
     names = read_label_names(options)
     project = Project.create(options.project, options.texts, names, config, options.text_column)
     documents, labels = len(project.ids), list(project.label_names)
-    equal = documents - len(set(project.texts))
+    equal = documents - project.distinct()
     empty = sum(not text.strip() for text in project.texts)
     facts = {"documents": documents, "labels": labels, "equal": equal, "empty": empty}
     tell(f"{project.folder}: {documents} documents, {len(labels)} labels", event="project", **facts)
@@ -135,26 +135,15 @@ def run_status(options: argparse.Namespace) -> None:
 
 def run_predict(options: argparse.Namespace) -> None:
     """Writes labels of all documents: the person's where there are any, else the ensemble's."""
-    from crabjax.labelling.exchange import check_name, write_predictions
+    from crabjax.labelling.exchange import check_name
 
     check_name(options.output, (".csv", ".jsonl"))
     project = _open(options)
     project.check_output(options.output)
     learner = project.learner()
     project.restore(learner)
-    probabilities = learner.predict_proba(project.texts)
-    labels, sources = project.decide(learner.predict(project.texts))
-    project.keep(learner)
-    write_predictions(
-        options.output,
-        project.ids,
-        labels,
-        sources,
-        probabilities,
-        project.label_names,
-        project.style,
-    )
-    documents, by_person = len(project.ids), sources.count("person")
+    by_person = project.predict(learner, options.output)
+    documents = len(project.ids)
     facts = {"output": str(options.output), "documents": documents, "by_person": by_person}
     text = f"{options.output}: {documents} documents, {by_person} by a person"
     tell(text, event="predictions", **facts)

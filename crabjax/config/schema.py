@@ -52,6 +52,13 @@ class DataConfig:
         "which documents these are; the last ones of the training file stay in the pool, as in the "
         "released code",
     )
+    vectors: str | None = setting(
+        None,
+        "own document vectors instead of an encoder's (frozen): .npy or .safetensors, float32, "
+        "one row a document of the training file; mapped, not read",
+    )
+    test_vectors: str | None = setting(None, "the same of the test file")
+    validation_vectors: str | None = setting(None, "the same of the validation file")
     tokenizer: str | None = setting(
         None, '"words", or a Hugging Face name or folder; null: what the classifier needs'
     )

@@ -1,10 +1,11 @@
-"""Files of labelled documents, JSON lines or CSV, read once and kept compactly."""
+"""Files of labelled documents, JSON lines or CSV, checked once and kept compactly."""
 
 import dataclasses
 import difflib
 import json
 import re
 import warnings
+from array import array
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -12,12 +13,10 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from crabjax.data.documents import TOKEN_SEPARATOR, Documents, body_of, file_stamp
 from crabjax.files import DataError, DataWarning, atomic_write, read_csv_rows, read_json_lines
 
-# Tokens of a document that comes in tokens are kept as one string, not as a list: a tenth of the
-# memory. The unit separator is made for this; a token that holds it is refused.
-TOKEN_SEPARATOR = "\x1f"
-
+_JSON_LINES = (".jsonl", ".json")
 _WORD = re.compile(r"\w+(?:['’]\w+)*")  # noqa: RUF001, both apostrophes are in use
 
 
@@ -50,6 +49,7 @@ class Corpus:
 
     Attributes:
       documents: one string a document; tokens joined by ``TOKEN_SEPARATOR`` if ``tokenised``.
+        Those of a JSON-lines file stay there until they are asked for.
       label_sets: the sorted labels of each document; equal sets share one tuple.
       tokenised: whether the documents came as tokens instead of text.
       split: "train", "test", ...; the file name's stem unless told otherwise.
@@ -57,7 +57,7 @@ class Corpus:
       notes: the warnings given on reading, so that a cached copy can repeat them.
     """
 
-    documents: list[str]
+    documents: Sequence[str]
     label_sets: list[tuple[str, ...]]
     tokenised: bool
     split: str
@@ -72,35 +72,31 @@ class Corpus:
         """All labels that occur, sorted."""
         return tuple(sorted({label for labels in set(self.label_sets) for label in labels}))
 
-    def texts(self) -> Iterator[str]:
-        """Every document as text; tokens are joined by spaces."""
+    def texts(self, start: int = 0) -> Iterator[str]:
+        """Every document as text, those before ``start`` left out; tokens are joined by spaces."""
+        documents = self.documents[start:]
         if not self.tokenised:
-            return iter(self.documents)
-        return (document.replace(TOKEN_SEPARATOR, " ") for document in self.documents)
+            return iter(documents)
+        return (document.replace(TOKEN_SEPARATOR, " ") for document in documents)
 
-    def words(self) -> Iterator[list[str]]:
+    def words(self, start: int = 0) -> Iterator[list[str]]:
         """The words of each document: its tokens as they are, or its text lower-cased and split."""
-        for document in self.documents:
+        for document in self.documents[start:]:
             if not self.tokenised:
                 yield _WORD.findall(document.lower())
             else:
                 yield document.split(TOKEN_SEPARATOR) if document else []
 
-    def without_words(self) -> int:
-        """How many documents :meth:`words` gives no word."""
-        if self.tokenised:
-            return sum(not document for document in self.documents)
-        return sum(_WORD.search(document) is None for document in self.documents)
-
-    def label_matrix(self, label_names: Sequence[str]) -> np.ndarray:
+    def label_matrix(self, label_names: Sequence[str], rows: slice = slice(None)) -> np.ndarray:
         """Membership in each of ``label_names``; labels not named are left out.  # bool [N, K]"""
         column = {name: k for k, name in enumerate(label_names)}
+        label_sets = self.label_sets[rows]
         columns_of = {
             labels: [column[label] for label in labels if label in column]
-            for labels in set(self.label_sets)
+            for labels in set(label_sets)
         }
-        matrix = np.zeros((len(self), len(label_names)), dtype=bool)
-        for row, labels in enumerate(self.label_sets):
+        matrix = np.zeros((len(label_sets), len(label_names)), dtype=bool)
+        for row, labels in enumerate(label_sets):
             matrix[row, columns_of[labels]] = True
         return matrix
 
@@ -157,8 +153,8 @@ def read_corpus(
         raise DataError(f"{path}: expected a file, found a folder; name a file in it")
     if not path.is_file():
         raise DataError(f"{path}: no such file")
-    corpus = _gather(path, split, _records(path, csv_format, labelled))
-    if empty := corpus.without_words():
+    corpus, empty = _gather(path, split, csv_format, labelled)
+    if empty:
         note = (
             f"{path}: {empty} of {len(corpus)} documents have no words; they are kept: a word "
             "vocabulary makes each one unknown token, a Hugging Face tokenizer what it makes of "
@@ -190,37 +186,55 @@ def json_line(
     return json.dumps(record, ensure_ascii=False).encode() + b"\n"
 
 
-def _gather(path: Path, split: str | None, records: Iterable[tuple[int, _Record]]) -> Corpus:
+def _gather(
+    path: Path, split: str | None, csv_format: CsvFormat, labelled: bool
+) -> tuple[Corpus, int]:
+    """The corpus of a file, and how many of its documents have no word."""
+    stamp, starts = file_stamp(path), array("q")
+    lazy = path.suffix in _JSON_LINES  # lines that can be found again, not in an archive
     documents: list[str] = []
-    label_sets: list[tuple[str, ...]] = []
+    offsets, hashes, label_sets = array("q"), array("q"), []
     shared: dict[tuple[str, ...], tuple[str, ...]] = {}
     lines: dict[str, int] = {}
-    tokenised = False
-    for number, record in records:
-        if documents and record.tokenised != tokenised:
-            raise DataError(
-                f'{path}:{number}: one file holds either "doc_token" or "text" lines, found both'
-            )
-        if documents and (record.id is None) == bool(lines):
-            raise DataError(f'{path}:{number}: either every document has an "id" or none has')
-        if record.id in lines:
-            first = lines[record.id]
-            raise DataError(f'{path}:{number}: id "{record.id}" is also that of line {first}')
+    tokenised, empty = False, 0
+    for number, record in _records(path, csv_format, labelled, starts):
+        _check_alike(f"{path}:{number}", record, bool(label_sets), tokenised, lines)
         if record.id is not None:
             lines[record.id] = number
         tokenised = record.tokenised
-        documents.append(record.body)
+        empty += not record.body if tokenised else _WORD.search(record.body) is None
         label_sets.append(shared.setdefault(record.labels, record.labels))
-    if not documents:
+        if lazy:
+            offsets.append(starts[number - 1])
+            hashes.append(hash(record.body))
+        else:
+            documents.append(record.body)
+    if not label_sets:
         raise DataError(f"{path}: no documents in this file")
+    where = (np.frombuffer(offsets, np.int64), np.frombuffer(hashes, np.int64)) if lazy else None
+    found = documents if where is None else Documents(path, *where, stamp)
     name = split or path.name.split(".")[0]
-    return Corpus(documents, label_sets, tokenised, name, list(lines) or None)
+    return Corpus(found, label_sets, tokenised, name, list(lines) or None), empty
 
 
-def _records(path: Path, csv_format: CsvFormat, labelled: bool) -> Iterator[tuple[int, _Record]]:
+def _check_alike(
+    where: str, record: _Record, later: bool, tokenised: bool, lines: dict[str, int]
+) -> None:
+    """Raises DataError for a document that does not fit those before it."""
+    if later and record.tokenised != tokenised:
+        raise DataError(f'{where}: one file holds either "doc_token" or "text" lines, found both')
+    if later and (record.id is None) == bool(lines):
+        raise DataError(f'{where}: either every document has an "id" or none has')
+    if record.id in lines:
+        raise DataError(f'{where}: id "{record.id}" is also that of line {lines[record.id]}')
+
+
+def _records(
+    path: Path, csv_format: CsvFormat, labelled: bool, starts: array
+) -> Iterator[tuple[int, _Record]]:
     suffix = Path(path.name.removesuffix(".gz")).suffix
-    if suffix in (".jsonl", ".json"):
-        for number, record in read_json_lines(path):
+    if suffix in _JSON_LINES:
+        for number, record in read_json_lines(path, starts=starts):
             yield number, _from_json(f"{path}:{number}", record, labelled)
     elif suffix in (".csv", ".tsv"):
         delimiter = "\t" if suffix == ".tsv" else csv_format.csv_delimiter
@@ -240,17 +254,16 @@ def _from_json(where: str, record: dict[str, Any], labelled: bool) -> _Record:
         found = ", ".join(f'"{key}"' for key in record) or "nothing"
         raise DataError(f'{where}: expected the field "doc_token" or "text", found {found}')
     if tokenised:
-        body = TOKEN_SEPARATOR.join(_tokens(where, record["doc_token"]))
-    else:
-        body = record["text"]
-        if not isinstance(body, str):
-            raise DataError(f'{where}: "text" must be a string, found {type(body).__name__}')
+        _check_tokens(where, record["doc_token"])
+    elif not isinstance(record["text"], str):
+        kind = type(record["text"]).__name__
+        raise DataError(f'{where}: "text" must be a string, found {kind}')
     labels: list[str] = []
     if label_field in record:
         labels = _strings(where, label_field, record[label_field])
     elif labelled:
         raise DataError(f'{where}: expected the field "{label_field}", which is missing')
-    return _checked(where, body, labels, record.get("id"), tokenised)
+    return _checked(where, body_of(record), labels, record.get("id"), tokenised)
 
 
 def _from_csv(where: str, row: dict[str, str], csv_format: CsvFormat, labelled: bool) -> _Record:
@@ -277,13 +290,12 @@ def _strings(where: str, name: str, value: Any) -> list[str]:
     return value
 
 
-def _tokens(where: str, value: Any) -> list[str]:
+def _check_tokens(where: str, value: Any) -> None:
     tokens = _strings(where, "doc_token", value)
     if not all(tokens):
         raise DataError(f'{where}: a token in "doc_token" must not be empty')
     if any(TOKEN_SEPARATOR in token for token in tokens):
         raise DataError(f'{where}: a token in "doc_token" must not hold the character U+001F')
-    return tokens
 
 
 def _checked(where: str, body: str, labels: list[str], identity: Any, tokenised: bool) -> _Record:

@@ -3,10 +3,10 @@
 import json
 import math
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from itertools import islice, repeat
+from itertools import chain, islice, repeat
 from pathlib import Path
 from typing import Any, NamedTuple, Protocol
 
@@ -14,26 +14,27 @@ import numpy as np
 
 from crabjax.data.corpus import Corpus
 from crabjax.files import DataError
+from crabjax.progress import counting
+from crabjax.store import Blocks, blocks_of
 
 PAD = 0  # of every tokenizer, so that a mask is ``tokens != 0``
 UNK = 1  # of word vocabularies
 WORDS = "words"
 
 _LONGEST = 512  # ids, where nothing says how many the encoder takes
+_BLOCK = 4096  # documents that become rows of an array at once
 _BATCH = 512  # documents given to a Hugging Face tokenizer at once; bounds its memory
 
 
 class Encoded(NamedTuple):
-    """One split as arrays.
+    """Documents as arrays.
 
     Attributes:
-      tokens: ids, padded on the right with 0.  # int32 [N, T]
-      lengths: the number of ids of each document, at least 1.  # int32 [N]
+      tokens: ids, padded on the right with 0, or the user's own vectors.  # int32 [N, T]
       labels: which labels each document has.  # bool [N, K]
     """
 
     tokens: np.ndarray
-    lengths: np.ndarray
     labels: np.ndarray
 
 
@@ -45,16 +46,26 @@ class Tokenizer(Protocol):
         """The number of ids, padding included."""
         ...
 
-    def rows(self, corpus: Corpus, max_tokens: int) -> Iterator[Sequence[int] | np.ndarray]:
-        """The first ``max_tokens`` ids of every document; at least one each."""
+    def columns(self, others: Sequence[Corpus], max_tokens: int) -> int:
+        """Ids that no document has more of, of its own corpus, if it has one, and of others."""
+        ...
+
+    def rows(self, corpus: Corpus, max_tokens: int, start: int = 0) -> Iterator[Sequence[int]]:
+        """The first ``max_tokens`` ids, at least one, of the documents from ``start`` on."""
         ...
 
 
 @dataclass(frozen=True)
 class Vocabulary:
-    """Words and their ids: ``words[i]`` has id ``i + 2``, after PAD and UNK."""
+    """Words and their ids: ``words[i]`` has id ``i + 2``, after PAD and UNK.
+
+    Attributes:
+      words: the most frequent first.
+      longest: the number of words of the longest document they come from.
+    """
 
     words: tuple[str, ...]
+    longest: int = 1
 
     @cached_property
     def ids(self) -> dict[str, int]:
@@ -66,22 +77,30 @@ class Vocabulary:
         """The number of ids, PAD and UNK included."""
         return len(self.words) + UNK + 1
 
-    def rows(self, corpus: Corpus, max_tokens: int) -> Iterator[Sequence[int] | np.ndarray]:
-        """The first ``max_tokens`` ids of every document; one UNK where it has no words."""
+    def columns(self, others: Sequence[Corpus], max_tokens: int) -> int:
+        """The words of the longest document, ``max_tokens`` at most."""
+        longest = [len(words) for corpus in others for words in corpus.words()]
+        return min(max(self.longest, *longest, 1), max_tokens)
+
+    def rows(self, corpus: Corpus, max_tokens: int, start: int = 0) -> Iterator[Sequence[int]]:
+        """The first ``max_tokens`` ids of each document; one UNK where it has no words."""
         get = self.ids.get
-        for words in corpus.words():
-            kept = words[:max_tokens]
-            ids = np.fromiter(map(get, kept, repeat(UNK)), dtype=np.int32, count=len(kept))
-            yield ids if kept else [UNK]
+        for words in corpus.words(start):
+            yield list(map(get, words[:max_tokens], repeat(UNK))) or [UNK]
 
 
 def build_vocabulary(corpus: Corpus, min_count: int) -> Vocabulary:
     """The words that occur at least ``min_count`` times, the most frequent first."""
     counts: Counter[str] = Counter()
-    for words in corpus.words():
-        counts.update(words)
+    longest = 1
+    with counting(f"counting the words of {corpus.split}", len(corpus)) as advance:
+        documents = corpus.words()
+        while block := list(islice(documents, _BLOCK)):
+            counts.update(chain.from_iterable(block))
+            longest = max(longest, *map(len, block))
+            advance(len(block))
     kept = [(-count, word) for word, count in counts.items() if count >= min_count]
-    return Vocabulary(tuple(word for _, word in sorted(kept)))
+    return Vocabulary(tuple(word for _, word in sorted(kept)), longest)
 
 
 @dataclass(frozen=True)
@@ -97,15 +116,19 @@ class PretrainedTokenizer:
         """The number of ids, padding included."""
         return self.backend.get_vocab_size()
 
-    def rows(self, corpus: Corpus, max_tokens: int) -> Iterator[Sequence[int] | np.ndarray]:
-        """The first ``max_tokens`` ids of every document, markers included."""
+    def columns(self, others: Sequence[Corpus], max_tokens: int) -> int:
+        """``max_tokens``: only tokenising would tell."""
+        return max_tokens
+
+    def rows(self, corpus: Corpus, max_tokens: int, start: int = 0) -> Iterator[Sequence[int]]:
+        """The first ``max_tokens`` ids of each document, markers included."""
         markers = self.backend.num_special_tokens_to_add(False)
         if not markers < max_tokens <= self.longest:
             raise DataError(
                 f"data.max_tokens: {self.name} takes {markers + 1} to {self.longest} tokens, "
                 f"found {max_tokens}"
             )
-        texts = corpus.texts()
+        texts = corpus.texts(start)
         while batch := list(islice(texts, _BATCH)):
             # A word gives one id or more, so words past max_tokens rarely count; it is they that
             # cost the time. Where a word gave none, the whole document is encoded after all.
@@ -178,22 +201,49 @@ def tokenizer_files(folder: Path) -> list[Path]:
     return sorted(path for path in folder.iterdir() if path.name.startswith(starts))
 
 
-def encode(
-    corpus: Corpus, tokenizer: Tokenizer, label_names: Sequence[str], max_tokens: int
-) -> Encoded:
-    """Encodes a corpus into arrays of width T = ``max_tokens``; longer documents are cut."""
-    tokens = np.zeros((len(corpus), max_tokens), dtype=np.int32)  # [N, T]
-    lengths = np.zeros(len(corpus), dtype=np.int32)  # [N]
-    for row, ids in enumerate(tokenizer.rows(corpus, max_tokens)):
-        tokens[row, : len(ids)] = ids
-        lengths[row] = len(ids)
-    return Encoded(tokens, lengths, corpus.label_matrix(label_names))
+def token_blocks(
+    corpora: Sequence[Corpus], tokenizer: Tokenizer, max_tokens: int, start: int = 0
+) -> Blocks:
+    """The ids of the documents of all corpora, one after another, int32 [b, ``max_tokens``] each.
+
+    Args:
+      corpora: one or more.
+      tokenizer: of all.
+      max_tokens: that documents are cut to; shorter ones are padded with 0.
+      start: documents that are left out.
+    """
+    for corpus, skipped, before in _parts(corpora, start):
+        rows, at = tokenizer.rows(corpus, max_tokens, skipped), before + skipped
+        while block := list(islice(rows, _BLOCK)):
+            yield slice(at, at + len(block)), _padded(block, max_tokens)
+            at += len(block)
 
 
-def trim_together(splits: Iterable[Encoded]) -> list[Encoded]:
-    """Cuts the columns that are padding in every document of every split: one T for all."""
-    splits = list(splits)
-    width = max(int(split.lengths.max()) for split in splits)
-    return [
-        split._replace(tokens=np.ascontiguousarray(split.tokens[:, :width])) for split in splits
-    ]
+def label_blocks(corpora: Sequence[Corpus], label_names: Sequence[str], start: int = 0) -> Blocks:
+    """Which labels the documents of all corpora have, bool [b, K] each; see `token_blocks`."""
+    for corpus, skipped, before in _parts(corpora, start):
+        for first in range(skipped, len(corpus), _BLOCK):
+            block = corpus.label_matrix(label_names, slice(first, first + _BLOCK))
+            yield slice(before + first, before + first + len(block)), block
+
+
+def used_columns(tokens: np.ndarray) -> int:
+    """The length of the longest document."""
+    return max(int(np.flatnonzero(block.any(axis=0))[-1]) + 1 for block in blocks_of(tokens))
+
+
+def _parts(corpora: Sequence[Corpus], start: int) -> Iterator[tuple[Corpus, int, int]]:
+    """Corpora with how many of their documents are left out, and how many stand before them."""
+    before = 0
+    for corpus in corpora:
+        if (skipped := max(0, start - before)) < len(corpus):
+            yield corpus, skipped, before
+        before += len(corpus)
+
+
+def _padded(rows: Sequence[Sequence[int]], width: int) -> np.ndarray:
+    lengths = np.fromiter(map(len, rows), np.int64, len(rows))
+    block = np.zeros((len(rows), width), np.int32)
+    ids = np.fromiter(chain.from_iterable(rows), np.int32, int(lengths.sum()))
+    block[np.arange(width) < lengths[:, None]] = ids
+    return block

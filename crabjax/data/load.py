@@ -1,54 +1,75 @@
 """From the ``data`` section of a configuration to arrays, with the work kept on disk."""
 
 import dataclasses
+import json
 import warnings
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
-from crabjax.cache import load_arrays, save_arrays, settings_hash
+from crabjax.cache import kept_folder, settings_hash
 from crabjax.config import DataConfig
-from crabjax.data.corpus import Corpus, CsvFormat, read_corpus
+from crabjax.data.corpus import Corpus
 from crabjax.data.encode import (
     Encoded,
     Tokenizer,
     build_vocabulary,
-    encode,
+    label_blocks,
     load_pretrained_tokenizer,
+    token_blocks,
     tokenizer_files,
-    trim_together,
+    used_columns,
 )
-from crabjax.data.sources import SOURCES
-from crabjax.data.synthetic import make_synthetic
-from crabjax.files import DataError, DataWarning, sha256
+from crabjax.data.splits import compare_splits, find_files, read_splits
+from crabjax.data.vectors import find_vectors, read_vectors
+from crabjax.files import DataError, DataWarning, sha256, write_text
 from crabjax.progress import doing
+from crabjax.seals import open_sealed, seal
+from crabjax.store import Plan, kept
 
-_FORMAT = 3  # raise it when the same input would give other arrays or notes: old ones go unused
+_SPLITS = {"pool": ("train", "validation"), "test": ("test",)}  # that lie in one array
+_FACTS = "facts.json"
+_KNOWN = {"documents", "label_names", "vocabulary_size", "columns", "notes", "width"}
+_FORMAT = 4  # raise it when the same input would give other arrays or notes: old ones go unused
 
 
 @dataclass(frozen=True)
 class Dataset:
-    """A data set as arrays.
+    """A data set as arrays, mapped from files where they are kept.
 
     Attributes:
       name: for records and reports.
-      train: the documents to choose from.
+      pool: the documents to choose from, and after them those of the validation file.
+      documents: how many there are to choose from.
       test: the documents to report on.
-      validation: the documents of the validation file, or None where there is none.
       label_names: the labels of the training file, sorted: the columns of every label array.
       vocabulary_size: ids run from 0 to this, exclusive.
       config: the settings it was made from.
     """
 
     name: str
-    train: Encoded
+    pool: Encoded
+    documents: int
     test: Encoded
-    validation: Encoded | None
     label_names: tuple[str, ...]
     vocabulary_size: int
     config: DataConfig
+
+    @property
+    def train(self) -> Encoded:
+        """The documents to choose from."""
+        return Encoded(*(array[: self.documents] for array in self.pool))
+
+    @property
+    def validation(self) -> Encoded | None:
+        """The documents of the validation file, or None where there is none."""
+        if len(self.pool.labels) == self.documents:
+            return None
+        return Encoded(*(array[self.documents :] for array in self.pool))
 
     def corpus(self, split: str) -> Corpus:
         """Reads the documents of "train", "test" or "validation" again, as text."""
@@ -65,140 +86,138 @@ def load_data(config: DataConfig, tokenizer: Path | None = None, *, cache: bool 
 
     Raises:
       DataError: for a missing file, saying how to make it; for input that cannot be used.
+      OSError: if the cache has no room.
 
     Warns:
       DataWarning: with counts, for what was read otherwise than it stands in the files.
     """
-    key = _cache_key(config, find_files(config), tokenizer) if cache else ""
-    stored = load_arrays(key) if cache else None
-    if stored is not None:
-        arrays, facts = stored
-        for note in facts["notes"]:
-            warnings.warn(note, DataWarning, stacklevel=2)
-    else:
-        arrays, facts = _encode_all(config, tokenizer)
-        if cache:
-            save_arrays(key, arrays, facts)
-    return _dataset(config, arrays, tuple(facts["label_names"]), facts["vocabulary_size"])
-
-
-def find_files(config: DataConfig) -> dict[str, Path]:
-    """The file of each split; none for the built-in corpus.
-
-    Raises:
-      DataError: if one is missing, with the command that makes it.
-    """
-    if config.train is None:
-        if config.test is not None or config.validation is not None:
-            raise DataError("data.train: expected a file, as data.test or data.validation has one")
-        return {}
-    if config.test is None:
-        raise DataError(f"data.test: expected a file to report on beside {config.train}")
-    named = {"train": config.train, "test": config.test, "validation": config.validation}
-    files = {split: Path(name).expanduser() for split, name in named.items() if name is not None}
-    for split, path in files.items():
-        if path.is_dir():
-            raise DataError(f"data.{split}: expected a file, found a folder: {path.absolute()}")
-        if not path.is_file():
-            raise DataError(
-                f"data.{split}: no such file: {path.absolute()}. {_advice(config, path)}"
-            )
-    for one, other in (("test", "train"), ("validation", "train"), ("validation", "test")):
-        if one in files and files[one].samefile(files[other]):
-            raise DataError(
-                f"data.{one}: expected another file than data.{other}, found {files[one]} as both; "
-                "a score on documents that were learnt or chosen from says nothing"
-            )
-    return files
-
-
-def read_splits(config: DataConfig) -> dict[str, Corpus]:
-    """The corpora of a configuration: its files, or the built-in corpus."""
-    csv_format = CsvFormat(
-        config.text_column, config.label_column, config.label_separator, config.csv_delimiter
-    )
     files = find_files(config)
-    if not files:
-        return dict(zip(("train", "test"), make_synthetic(config.synthetic)))
-    return {
-        split: read_corpus(path, split=split, csv_format=csv_format)
-        for split, path in files.items()
-    }
-
-
-@doing("reading and tokenising the documents, once")
-def _encode_all(config: DataConfig, folder: Path | None) -> tuple[dict[str, np.ndarray], dict]:
-    corpora = read_splits(config)
-    label_names = corpora["train"].label_names
-    if not label_names:
-        raise DataError(f"{config.train}: no document of the training file has a label")
-    notes = [note for corpus in corpora.values() for note in corpus.notes]
-    for note in _compare(corpora):
-        warnings.warn(note, DataWarning, stacklevel=3)
-        notes.append(note)
-    tokenizer: Tokenizer = (
-        build_vocabulary(corpora["train"], config.min_count)
-        if folder is None
-        else load_pretrained_tokenizer(folder, config.tokenizer or folder.name)
-    )
-    splits = trim_together(
-        encode(corpus, tokenizer, label_names, config.max_tokens) for corpus in corpora.values()
-    )
-    arrays = {
-        f"{split}_{field}": array
-        for split, encoded in zip(corpora, splits)
-        for field, array in encoded._asdict().items()
-    }
-    facts = {"label_names": label_names, "vocabulary_size": tokenizer.size, "notes": notes}
-    return arrays, facts
-
-
-def _compare(corpora: Mapping[str, Corpus]) -> list[str]:
-    """What the other splits have that the training split decides on: labels and ids."""
-    train = corpora["train"]
-    known, ids = set(train.label_names), set(train.ids or ())
-    notes = []
-    if 2 * (distinct := len(set(train.documents))) < len(train):
-        notes.append(
-            f"train: {len(train)} documents, but {distinct} different texts; is the right column "
-            "read?"
-        )
-    for split, corpus in corpora.items():
-        if split != "train" and corpus.documents == train.documents:
-            notes.append(f"{split}: the texts of the training file; results on them say little")
-        unknown = [set(labels) - known for labels in corpus.label_sets]
-        if count := sum(map(bool, unknown)):
-            names = sorted(set().union(*unknown))
-            shown = ", ".join(names[:5]) + (", ..." if len(names) > 5 else "")
-            notes.append(
-                f"{split}: {count} of {len(corpus)} documents have labels that the training file "
-                f"lacks ({len(names)}: {shown}); these labels are left out"
-            )
-        shared = ids.intersection(corpus.ids or ()) if split != "train" else ()
-        if shared:
-            notes.append(
-                f"{split}: {len(shared)} of {len(corpus)} documents have the id of a training "
-                f'document (first: "{min(shared)}"); results on them say little'
-            )
-    return notes
-
-
-def _dataset(
-    config: DataConfig, arrays: Mapping[str, np.ndarray], label_names: tuple[str, ...], size: int
-) -> Dataset:
-    def split(name: str) -> Encoded:
-        return Encoded(*(arrays[f"{name}_{field}"] for field in Encoded._fields))
-
-    validation = split("validation") if "validation_tokens" in arrays else None
+    vectors = find_vectors(config)
+    key = _cache_key(config, files, tokenizer) if cache else None
+    source = _Source(config, tokenizer)
+    with kept_folder(key) as folder:
+        known = _read_facts(folder)
+        facts = source.facts() if known is None else known
+        for note in () if known is None else known["notes"]:
+            warnings.warn(note, DataWarning, stacklevel=2)
+        labels = {name: source.labels(name, facts, folder) for name in _SPLITS}
+        if vectors:
+            inputs = read_vectors(vectors, facts["documents"])
+        else:
+            inputs = {name: source.tokens(name, facts, folder) for name in _SPLITS}
+            # One T for all: columns that are padding everywhere are left out.
+            facts["width"] = facts["width"] or max(map(used_columns, inputs.values()))
+            inputs = {name: tokens[:, : facts["width"]] for name, tokens in inputs.items()}
+        if known is None:
+            _write_facts(folder, facts)
     return Dataset(
-        config.name, split("train"), split("test"), validation, label_names, size, config
+        config.name,
+        Encoded(inputs["pool"], labels["pool"]),
+        facts["documents"]["train"],
+        Encoded(inputs["test"], labels["test"]),
+        tuple(facts["label_names"]),
+        facts["vocabulary_size"],
+        config,
     )
+
+
+class _Source:
+    """The documents of a configuration, read only where arrays have to be made from them."""
+
+    def __init__(self, config: DataConfig, folder: Path | None):
+        self.config, self.folder = config, folder
+
+    @cached_property
+    def corpora(self) -> dict[str, Corpus]:
+        """By split."""
+        with doing("reading the documents, once"):
+            return read_splits(self.config)
+
+    @cached_property
+    def tokenizer(self) -> Tokenizer:
+        """The words of the training file, or what the folder holds."""
+        if self.folder is None:
+            return build_vocabulary(self.corpora["train"], self.config.min_count)
+        return load_pretrained_tokenizer(self.folder, self.config.tokenizer or self.folder.name)
+
+    def facts(self) -> dict[str, Any]:
+        """What has to be known of the documents beside their arrays; JSON-able."""
+        names = self.corpora["train"].label_names
+        if not names:
+            raise DataError(f"{self.config.train}: no document of the training file has a label")
+        notes = [note for corpus in self.corpora.values() for note in corpus.notes]
+        for note in compare_splits(self.corpora):
+            warnings.warn(note, DataWarning, stacklevel=3)
+            notes.append(note)
+        facts = {
+            "label_names": names,
+            "notes": notes,
+            "vocabulary_size": 0,
+            "columns": 0,
+            "width": 0,
+        }
+        facts["documents"] = {split: len(corpus) for split, corpus in self.corpora.items()}
+        if self.config.vectors is None:
+            others = [corpus for split, corpus in self.corpora.items() if split != "train"]
+            facts["vocabulary_size"] = self.tokenizer.size
+            facts["columns"] = self.tokenizer.columns(others, self.config.max_tokens)
+        return facts
+
+    def tokens(self, name: str, facts: Mapping[str, Any], folder: Path | None) -> np.ndarray:
+        """The ids of "pool" or "test", int32 [N, columns]: those of the folder, or made now."""
+        plan = _plan(name, facts, folder, facts["columns"], "int32")
+        make = lambda start: token_blocks(self._own(name), self.tokenizer, facts["columns"], start)
+        return kept(_path(folder, name, "tokens"), plan, make, f"tokenising the {name} documents")
+
+    def labels(self, name: str, facts: Mapping[str, Any], folder: Path | None) -> np.ndarray:
+        """Which labels these documents have, bool [N, K]."""
+        plan = _plan(name, facts, folder, len(facts["label_names"]), "bool")
+        make = lambda start: label_blocks(self._own(name), facts["label_names"], start)
+        return kept(_path(folder, name, "labels"), plan, make, f"labels of the {name} documents")
+
+    def _own(self, name: str) -> list[Corpus]:
+        return [self.corpora[split] for split in _SPLITS[name] if split in self.corpora]
+
+
+def _plan(
+    name: str, facts: Mapping[str, Any], folder: Path | None, columns: int, dtype: str
+) -> Plan:
+    rows = sum(facts["documents"].get(split, 0) for split in _SPLITS[name])
+    return Plan("" if folder is None else folder.name, (rows, columns), dtype)
+
+
+def _path(folder: Path | None, name: str, what: str) -> Path | None:
+    return None if folder is None else folder / f"{name}.{what}"
+
+
+def _read_facts(folder: Path | None) -> dict[str, Any] | None:
+    if folder is None or not (path := folder / _FACTS).is_file():
+        return None
+    try:
+        facts = open_sealed(json.loads(path.read_text(encoding="utf-8")))
+        if facts.keys() != _KNOWN:
+            raise ValueError(f"expected {sorted(_KNOWN)}")
+        return facts
+    except (OSError, ValueError, AttributeError) as error:
+        warnings.warn(f"{path}: unreadable, made again: {error}", DataWarning, stacklevel=3)
+        return None
+
+
+def _write_facts(folder: Path | None, facts: Mapping[str, Any]) -> None:
+    if folder is None:
+        return
+    try:
+        write_text(folder / _FACTS, json.dumps(seal(facts)))
+    except OSError as error:
+        warnings.warn(f"cannot cache: {error}", DataWarning, stacklevel=3)
 
 
 def _cache_key(config: DataConfig, files: Mapping[str, Path], folder: Path | None) -> str:
     """A hash of all that decides the arrays, and of nothing else."""
-    if folder is None:
-        tokenizer: object = {"min_count": config.min_count}
+    if config.vectors is not None:
+        tokenizer: object = "none"
+    elif folder is None:
+        tokenizer = {"min_count": config.min_count}
     else:
         tokenizer = {path.name: sha256(path) for path in tokenizer_files(folder)}
     columns = [
@@ -218,22 +237,3 @@ def _cache_key(config: DataConfig, files: Mapping[str, Path], folder: Path | Non
             "max_tokens": config.max_tokens,
         }
     )
-
-
-def _advice(config: DataConfig, path: Path) -> str:
-    """What to run to get a file of one of the paper's data sets."""
-    for name in (config.name, path.parent.name):
-        if name in SOURCES:
-            about = SOURCES[name].about
-            return (
-                f"Make it with `crabjax prepare {name} --raw FOLDER --output {path.parent}`, where "
-                f"FOLDER holds {about.files}, from {about.where}"
-            )
-        ratio = name.removeprefix("rcv1_t10_")
-        if ratio != name and ratio.isdigit():
-            return (
-                "Make it from RCV1 (`crabjax prepare rcv1 --help`) with `crabjax prepare "
-                f"resample --input data/rcv1 --labels 10 --mean-ir {ratio} "
-                f"--output {path.parent}`"
-            )
-    return "`crabjax prepare --help` lists the data sets it can make"

@@ -12,7 +12,8 @@ from typing import NamedTuple
 import numpy as np
 
 from crabjax.config import SyntheticConfig
-from crabjax.data.corpus import TOKEN_SEPARATOR, Corpus
+from crabjax.data.corpus import Corpus
+from crabjax.data.documents import TOKEN_SEPARATOR
 from crabjax.data.statistics import corr_avg, joint_corr_avg, mean_ir
 from crabjax.files import DataError
 

@@ -81,10 +81,12 @@ def layout(config: Config) -> Layout:
 def _sizes(config: Config) -> Sizes:
     data = load_dataset(config)
     documents = sum(len(one.tokens) for one in (data.train, data.validation) if one is not None)
-    width, kind = data.train.tokens.shape[1], np.int32
-    if config.model.name == "frozen":  # encoding the documents would take minutes
+    width, kind = data.train.tokens.shape[1], data.train.tokens.dtype
+    if (
+        config.model.name == "frozen" and config.data.vectors is None
+    ):  # encoding the documents would take minutes
         width = read_architecture(find_pretrained(config.model.pretrained)).width
-        kind = np.float32
+        kind = np.dtype(np.float32)
     inputs = jax.ShapeDtypeStruct((documents, width), kind)
     plan = schedule(data, config)
     labels = len(data.label_names)

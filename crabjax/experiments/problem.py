@@ -50,9 +50,7 @@ def prepare(config: Config) -> Problem:
     """
     data = load_dataset(config)
     compared = config.ensemble.keep == "best"  # else nobody may look at validation labels
-    parts = [data.train] + ([data.validation] if compared and data.validation is not None else [])
-    tokens = _joined([part.tokens for part in parts])
-    labels = _joined([part.labels for part in parts])
+    tokens, labels = data.pool if compared else data.train
     plan = schedule(data, config)
     inputs = model_inputs(config, tokens)
     return Problem(
@@ -135,8 +133,3 @@ def _first_labelled(
 
 def _draw(seed: int, purpose: str, documents: int, count: int) -> np.ndarray:
     return np.sort(draw_up_to(host_generator(run_key(seed, purpose)), np.arange(documents), count))
-
-
-def _joined(parts: list[np.ndarray]) -> np.ndarray:
-    """One after another; a single one as it is, since it may be a file larger than the memory."""
-    return parts[0] if len(parts) == 1 else np.concatenate(parts)

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from crabjax.config import Config, ConfigError
-from crabjax.data.load import find_files
+from crabjax.data.splits import find_files
 from crabjax.devices.processes import is_first
 from crabjax.experiments.loop import run
 from crabjax.files import write_text

@@ -7,6 +7,9 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import NamedTuple
 
+import numpy as np
+
+from crabjax.data.documents import hashes_of
 from crabjax.files import CsvStyle, DataError, csv_style, sha256, write_text
 from crabjax.labelling.answer_log import ProjectError
 from crabjax.labelling.answers import WITHDRAWN, check_label_names
@@ -104,9 +107,9 @@ def check_texts(path: Path, texts: Sequence[str]) -> None:
     Raises:
       DataError: if there is no word in any of them.
     """
-    distinct = len(set(texts))
     if not any(text.strip() for text in texts):
         raise DataError(f"{path}: expected texts, found {len(texts)} empty ones; another column?")
+    distinct = len(np.unique(hashes_of(texts)))
     if 2 * distinct < len(texts):
         warnings.warn(
             f"{path}: {len(texts)} documents, but {distinct} different texts; equal ones share "

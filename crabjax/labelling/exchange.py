@@ -6,9 +6,9 @@ The name's ending says which kind: ``.csv``, ``.jsonl``, or ``.json`` for Label 
 import csv
 import io
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, TextIO
 from xml.sax.saxutils import quoteattr
 
 import numpy as np
@@ -16,6 +16,7 @@ import numpy as np
 from crabjax.files import (
     CsvStyle,
     DataError,
+    atomic_write,
     csv_style,
     read_csv_rows,
     read_json_lines,
@@ -82,28 +83,37 @@ def write_suggestion(
 
 def write_predictions(
     path: Path,
-    ids: Sequence[str],
-    labels: Sequence[Sequence[str]],
-    sources: Sequence[str],
-    probabilities: np.ndarray,
+    ids: Iterable[str],
+    decisions: Iterable[tuple[Sequence[str], str]],
+    probabilities: Iterable[np.ndarray],
     names: Sequence[str],
     style: CsvStyle = PLAIN,
 ) -> None:
-    """Writes labels and probabilities [N, K] of every document, ``.csv`` or ``.jsonl``."""
-    rows = []
-    for identity, own, source, values in zip(ids, labels, sources, probabilities):
-        rounded = {name: round(float(value), 4) for name, value in zip(names, values)}
-        rows.append({"id": identity, "labels": list(own), _BY: source, "probabilities": rounded})
-    if path.suffix == ".jsonl":
-        write_text(path, _json_lines(rows))
-        return
-    flat = [
-        _without(row, "probabilities")
-        | {"labels": LABEL_SEPARATOR.join(row["labels"])}
-        | {f"p({name})": value for name, value in row["probabilities"].items()}
-        for row in rows
-    ]
-    write_text(path, _csv_text(flat, style))
+    """Writes a line a document, one by one, ``.csv`` or ``.jsonl``.
+
+    Args:
+      path: its ending says the kind.
+      ids: of the documents.
+      decisions: their labels, and who gave them.
+      probabilities: a few documents at a time, [b, K].
+      names: the K labels.
+      style: of a CSV file.
+    """
+    values = (row for block in probabilities for row in np.round(block.astype(float), 4).tolist())
+    rows = zip(ids, decisions, values)
+    with atomic_write(path) as raw:
+        file = io.TextIOWrapper(raw, "utf-8", newline="")
+        if path.suffix == ".csv":
+            writer = _csv_writer(file, style)
+            writer.writerow(["id", "labels", _BY, *(f"p({name})" for name in names)])
+            for identity, (labels, source), own in rows:
+                writer.writerow([identity, LABEL_SEPARATOR.join(labels), source, *own])
+        else:
+            for identity, (labels, source), own in rows:
+                row = {"id": identity, "labels": list(labels), _BY: source}
+                row |= {"probabilities": dict(zip(names, own))}
+                file.write(json.dumps(row, ensure_ascii=False) + "\n")
+        file.detach()  # writes what is left, and leaves closing to the block
 
 
 def read_answers(path: Path) -> list[Answer]:
@@ -260,15 +270,17 @@ def _json_lines(rows: Sequence[dict[str, Any]]) -> str:
 
 
 def _csv_text(rows: list[dict[str, Any]], style: CsvStyle) -> str:
-    text = io.StringIO("\ufeff" if style.mark else "")
-    text.seek(0, io.SEEK_END)
-    # This line end makes the writer quote texts that hold either of its characters.
-    writer = csv.DictWriter(
-        text, fieldnames=list(rows[0]), delimiter=style.delimiter, lineterminator="\r\n"
-    )
-    writer.writeheader()
-    writer.writerows(rows)
+    text = io.StringIO()
+    writer = _csv_writer(text, style)
+    writer.writerow(list(rows[0]))
+    writer.writerows(list(row.values()) for row in rows)
     return text.getvalue()
+
+
+def _csv_writer(file: TextIO, style: CsvStyle) -> Any:
+    file.write("\ufeff" * style.mark)
+    # This line end makes the writer quote texts that hold either of its characters.
+    return csv.writer(file, delimiter=style.delimiter, lineterminator="\r\n")
 
 
 def _without(row: dict[str, Any], name: str) -> dict[str, Any]:

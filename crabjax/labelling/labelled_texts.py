@@ -1,30 +1,17 @@
-"""Texts that were seen, and what a person said about some of them."""
+"""Documents that were seen, and what a person said about some of them."""
 
+import base64
 from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
 from crabjax.labelling.answers import Said, check_label_names, label_matrix, parse_answers
-
-
-def check_texts(texts: Sequence[str]) -> list[str]:
-    """The texts as plain strings.
-
-    Raises:
-      TypeError: naming the first that is not one.
-    """
-    if isinstance(texts, str):
-        raise TypeError(f"texts: expected a list of strings, found the string {texts[:40]!r}")
-    texts = list(texts)
-    for position, text in enumerate(texts):
-        if not isinstance(text, str):
-            raise TypeError(f"texts[{position}]: expected a string, found {type(text).__name__}")
-    return [str(text) for text in texts]  # NumPy strings become plain ones
+from crabjax.labelling.seen import Given, Seen, check_documents
 
 
 class LabelledTexts:
-    """Distinct texts in the order they came, each with a row number, and answers by row.
+    """Distinct texts, or vectors, in the order they came, each with a row, and answers by row.
 
     Args:
       label_names: the K labels.
@@ -32,42 +19,46 @@ class LabelledTexts:
 
     def __init__(self, label_names: Sequence[str]):
         self.label_names = tuple(label_names)
-        self._rows: dict[str, int] = {}
+        self._seen = Seen()
         self._answers: dict[int, Said] = {}  # in the order they came
 
+    def __len__(self) -> int:
+        return len(self._seen)
+
     @property
-    def texts(self) -> list[str]:
+    def texts(self) -> Given:
         """All of them, by row."""
-        return list(self._rows)
+        return self._seen.documents
 
     @property
     def answered(self) -> set[int]:
         """Rows with an answer, skipped ones included."""
         return set(self._answers)
 
-    def see(self, texts: Sequence[str]) -> bool:
+    def see(self, texts: Given) -> bool:
         """Adds texts; true if one was new."""
-        before = len(self._rows)
-        for text in texts:
-            self._rows.setdefault(text, len(self._rows))
-        return len(self._rows) > before
+        return self._seen.add(texts)
 
-    def answer(self, texts: Sequence[str], answers: Sequence[Said]) -> bool:
+    def answer(self, texts: Given, answers: Sequence[Said]) -> bool:
         """Keeps the answers to texts that were seen; true if there was any.
 
         A later answer for a text replaces the earlier, and takes the last place in order.
         """
-        given = [(text, answer) for text, answer in zip(texts, answers) if answer is not None]
-        for text, answer in given:
-            row = self._rows[text]
+        rows = self._seen.rows(texts)
+        assert rows is not None
+        given = [(row, answer) for row, answer in zip(rows.tolist(), answers) if answer is not None]
+        for row, answer in given:
             self._answers.pop(row, None)
             self._answers[row] = answer
         return bool(given)
 
-    def rows(self, texts: Sequence[str]) -> list[int] | None:
-        """Row of each text, or None if one was never seen."""
-        rows = [self._rows.get(text, -1) for text in texts]
-        return None if -1 in rows else rows
+    def rows(self, texts: Given) -> np.ndarray | None:
+        """Row of each text, int64 [n], or None if one was never seen."""
+        return self._seen.rows(texts)
+
+    def said(self, row: int) -> Said:
+        """What was said of a row."""
+        return self._answers.get(row)
 
     def labelled_rows(self) -> np.ndarray:
         """Rows with labels, int64 [n], in the order they were answered."""
@@ -76,7 +67,7 @@ class LabelledTexts:
 
     def labels(self) -> np.ndarray:
         """bool [N, K]; false for texts without an answer."""
-        labels = np.zeros((len(self._rows), len(self.label_names)), bool)
+        labels = np.zeros((len(self), len(self.label_names)), bool)
         said = {row: own for row, own in self._answers.items() if isinstance(own, list)}
         labels[list(said)] = label_matrix(list(said.values()), self.label_names)
         return labels
@@ -85,10 +76,24 @@ class LabelledTexts:
         """Whether a text carries a label."""
         return any(isinstance(said, list) and said for said in self._answers.values())
 
+    def digest(self) -> str:
+        """A hash of the texts."""
+        return self._seen.digest()
+
+    def answers_by_row(self) -> list[list[Any]]:
+        """Row and answer of each, in the order they came, JSON-able."""
+        return [[row, said] for row, said in self._answers.items()]
+
     def to_dict(self) -> dict[str, Any]:
         """All of it, JSON-able."""
-        answers = [[row, said] for row, said in self._answers.items()]
-        return {"label_names": list(self.label_names), "texts": self.texts, "answers": answers}
+        documents = self.texts
+        if isinstance(documents, np.ndarray):
+            content = base64.b64encode(np.ascontiguousarray(documents).data).decode()
+            kept: dict[str, Any] = {"vectors": content, "width": documents.shape[1]}
+        else:
+            kept = {"texts": list(documents)}
+        names = {"label_names": list(self.label_names)}
+        return names | kept | {"answers": self.answers_by_row()}
 
     @classmethod
     def from_dict(cls, state: dict[str, Any]) -> "LabelledTexts":
@@ -98,11 +103,19 @@ class LabelledTexts:
           KeyError, TypeError, ValueError: for anything else.
         """
         new = cls(check_label_names(state["label_names"]))
-        new.see(check_texts(state["texts"]))
+        documents = check_documents(_documents(state))
+        new.see(documents)
         rows, labels = [row for row, _ in state["answers"]], [a for _, a in state["answers"]]
-        if len(new._rows) < len(state["texts"]) or not set(rows) <= set(range(len(new._rows))):
+        if len(new) < len(documents) or not set(rows) <= set(range(len(new))):
             raise ValueError("answers do not fit the texts")
         if None in labels:
             raise ValueError("an answer that says nothing")
         new._answers = dict(zip(rows, parse_answers(labels, new.label_names, len(rows))))
         return new
+
+
+def _documents(state: dict[str, Any]) -> Any:
+    if "vectors" not in state:
+        return state["texts"]
+    content = base64.b64decode(state["vectors"], validate=True)
+    return np.frombuffer(content, np.float32).reshape(-1, state["width"])

@@ -1,6 +1,5 @@
 """Active learning on people's own texts: fit, ask, tell."""
 
-import dataclasses
 import hashlib
 import json
 from collections.abc import Callable, Sequence
@@ -24,7 +23,7 @@ from crabjax.inputs import EncodedTexts, encode_texts, text_inputs
 from crabjax.keys import host_generator, run_key
 from crabjax.labelling.answers import LabelError, check_label_names, label_matrix, parse_answers
 from crabjax.labelling.held_out import member_rows
-from crabjax.labelling.labelled_texts import LabelledTexts, check_texts
+from crabjax.labelling.labelled_texts import LabelledTexts
 from crabjax.labelling.learning_curve import LearningCurve, learning_curve, out_of_fold
 from crabjax.labelling.saved_learner import (
     VERSION,
@@ -34,6 +33,8 @@ from crabjax.labelling.saved_learner import (
     read_saved,
     write_saved,
 )
+from crabjax.labelling.seen import Given, check_documents, take
+from crabjax.labelling.streaming import stream_probabilities
 from crabjax.labelling.suggestion import Picks, Suggestion, cover, query
 from crabjax.metrics import evaluate
 from crabjax.models import Params, get_builder
@@ -52,6 +53,10 @@ class NotFittedError(ValueError):
 
 class Learner:
     """Learns labels of texts, and says which text to label next.
+
+    In place of texts, vectors of one's own may be given wherever texts are taken, as an array of
+    floats [n, D], with ``model.name: frozen``; no encoder is needed then. What is said of texts
+    below holds for them too.
 
     A text is a document: texts that are equal count once, and a later answer for one replaces
     the earlier. All results follow from the configuration (its first seed), the texts in the
@@ -82,15 +87,15 @@ class Learner:
         """The number of documents with labels, skipped ones not counted."""
         return len(self._known.labelled_rows())
 
-    def fit(self, texts: Sequence[str], labels: Any) -> "Learner":
+    def fit(self, texts: Given, labels: Any) -> "Learner":
         """Starts again from these answers; see :meth:`tell`."""
-        texts = check_texts(texts)
+        texts = check_documents(texts)
         parse_answers(labels, self.label_names, len(texts))  # before anything is forgotten
         self._known = LabelledTexts(self.label_names)
         self._forget()
         return self.tell(texts, labels)
 
-    def tell(self, texts: Sequence[str], labels: Any) -> "Learner":
+    def tell(self, texts: Given, labels: Any) -> "Learner":
         """Adds answers.
 
         Args:
@@ -101,14 +106,14 @@ class Learner:
         Raises:
           LabelError: naming the first document whose labels cannot be used; nothing is added.
         """
-        texts = check_texts(texts)
+        texts = check_documents(texts)
         answers = parse_answers(labels, self.label_names, len(texts))
         self._see(texts)
         if self._known.answer(texts, answers):
             self._params = self._logits = self._threshold = None
         return self
 
-    def ask(self, pool_texts: Sequence[str], n: int) -> Suggestion:
+    def ask(self, pool_texts: Given, n: int) -> Suggestion:
         """The ``n`` documents of the pool to label next, fewer if fewer have no answer.
 
         Documents that were answered or skipped may stay in the pool; they are passed over. With
@@ -118,14 +123,13 @@ class Learner:
         Raises:
           EmptyPoolError: if every document of the pool has an answer.
         """
-        texts = check_texts(pool_texts)
+        texts = check_documents(pool_texts)
         if n < 1:
             raise ValueError(f"n: expected at least 1, found {n}")
         self._see(texts)
-        places: dict[int, int] = {}  # row -> first position in the pool
-        for position, row in enumerate(self._known.rows(texts) or []):
-            places.setdefault(row, position)
-        unlabelled = np.array(sorted(places.keys() - self._known.answered), np.int64)
+        seen = self._known.rows(texts)
+        in_pool, first = np.unique(np.zeros(0, int) if seen is None else seen, return_index=True)
+        unlabelled = np.setdiff1d(in_pool, sorted(self._known.answered), assume_unique=True)
         if len(unlabelled) == 0:
             raise EmptyPoolError(f"ask: all {len(texts)} documents of the pool have an answer")
         if self._is_cold():
@@ -139,10 +143,10 @@ class Learner:
             looked_up = rows if pool.rows is None else np.searchsorted(pool.rows, rows)
             probabilities = expit(pool.logits[:, looked_up]).mean(axis=0)
             predicted = probabilities > self.threshold()
-        indices = np.array([places[row] for row in rows.tolist()], np.int64)
+        indices = first[np.searchsorted(in_pool, rows)]
         return Suggestion(indices, scores, probabilities, predicted, sources)
 
-    def predict(self, texts: Sequence[str]) -> np.ndarray:
+    def predict(self, texts: Given) -> np.ndarray:
         """Which labels every text has, bool [n, K]: probabilities above :meth:`threshold`."""
         return self.predict_proba(texts) > self.threshold()
 
@@ -160,7 +164,7 @@ class Learner:
             return HALF
         if self._threshold is None:
             answered = np.array(sorted(self._known.answered), np.int64)
-            open_rows = AllBut(len(self._known.texts), answered)
+            open_rows = AllBut(len(self._known), answered)
             if len(open_rows) >= FEWEST_OPEN or self._is_cold():
                 pool = self._pool(open_rows, 1)
                 self._threshold = ensemble_threshold(pool.logits, pool.unlabelled)
@@ -168,14 +172,14 @@ class Learner:
                 self._threshold = expected_f1_threshold(self._cross_validated(out_of_fold)).value
         return self._threshold
 
-    def predict_proba(self, texts: Sequence[str]) -> np.ndarray:
+    def predict_proba(self, texts: Given) -> np.ndarray:
         """The ensemble's mean probability of every label, float32 [n, K].
 
         Raises:
           NotFittedError: if no labelled document carries any label.
         """
-        texts = check_texts(texts)
-        if not texts:
+        texts = check_documents(texts)
+        if len(texts) == 0:
             return np.zeros((0, len(self.label_names)), np.float32)
         params, documents = self._ensemble(), self._documents()
         batch = self.config.devices.predict_batch
@@ -184,24 +188,46 @@ class Learner:
                 return expit(self._seen_logits()[:, rows]).mean(axis=0)
             inputs = gather(documents.inputs, np.array(rows))
             return expit(predict_logits(documents.model, params, inputs, batch)).mean(axis=0)
-        # Not kept on disk: these documents may never come again.
-        devices = dataclasses.replace(self.config.devices, cache=False)
-        config = dataclasses.replace(self.config, devices=devices)
-        inputs = text_inputs(config, documents.tokenizer, texts)
+        inputs = text_inputs(self.config, documents.tokenizer, texts)
         return expit(predict_logits(documents.model, params, inputs, batch)).mean(axis=0)
 
-    def evaluate(self, texts: Sequence[str], labels: Any) -> dict[str, float]:
+    def predict_all(self, path: Path | None = None) -> np.ndarray:
+        """What :meth:`predict_proba` gives for all documents seen, float32 [N, K], by row.
+
+        Args:
+          path: of a file for them, mapped; a call that was stopped is gone on with there, if
+            documents, answers and parameters are the same.
+        """
+        params, documents = self._ensemble(), self._documents()
+        if not self._samples() and self.config.ensemble.threshold == "learnt":
+            # All logits are needed for the threshold, so there is memory for them.
+            return expit(self._seen_logits()).mean(axis=0)
+        return stream_probabilities(
+            path,
+            self.fingerprint(),
+            documents.model,
+            params,
+            documents.inputs,
+            len(self.label_names),
+            self.config.devices.predict_batch,
+        )
+
+    def rows(self, texts: Given) -> np.ndarray | None:
+        """The row of each text in :meth:`predict_all`, int64 [n]; None if one was never seen."""
+        return self._known.rows(check_documents(texts))
+
+    def evaluate(self, texts: Given, labels: Any) -> dict[str, float]:
         """Scores predictions: micro- and macro-F1, precision, recall, mean average precision.
 
         Decisions are those of :meth:`predict`. Documents without labels are left out.
         """
-        texts = check_texts(texts)
+        texts = check_documents(texts)
         answers = parse_answers(labels, self.label_names, len(texts))
-        known = [(text, said) for text, said in zip(texts, answers) if isinstance(said, list)]
-        if not known:
+        known = np.array([row for row, said in enumerate(answers) if isinstance(said, list)], int)
+        if len(known) == 0:
             raise LabelError("evaluate: expected at least one document with labels, found none")
-        probabilities = self.predict_proba([text for text, _ in known])
-        truth = label_matrix([said for _, said in known], self.label_names)
+        probabilities = self.predict_proba(take(texts, known))
+        truth = label_matrix([answers[row] for row in known], self.label_names)  # type: ignore[misc]
         scores = evaluate(probabilities[None], truth, self.threshold())  # type: ignore[arg-type]
         return {name: float(value[0]) for name, value in scores._asdict().items()}
 
@@ -224,12 +250,27 @@ class Learner:
 
     def fingerprint(self) -> str:
         """A hash of all that decides the results: version, configuration, texts and answers."""
-        decides = self._decides() | {"version": VERSION}
+        decides = {
+            "version": VERSION,
+            "config": experiment_settings(self.config),
+            "label_names": self.label_names,
+            "texts": self._known.digest(),
+            "answers": self._known.answers_by_row(),
+        }
         return hashlib.sha256(json.dumps(decides, sort_keys=True).encode()).hexdigest()
 
-    def save(self, folder: str | Path) -> None:
-        """Writes texts, answers and, where trained, parameters; a learner there is replaced."""
-        write_saved(Path(folder), SavedLearner(self._state(), self._params))
+    def save(self, folder: str | Path, *, documents: bool = True) -> None:
+        """Writes texts, answers and, where trained, parameters; a learner there is replaced.
+
+        Args:
+          folder: where to.
+          documents: False leaves texts and answers out: :meth:`restore` can read it, but not
+            :meth:`load`.
+        """
+        state = {"config": to_dict(self.config), "fingerprint": self.fingerprint()}
+        if documents:
+            state |= self._known.to_dict()
+        write_saved(Path(folder), SavedLearner(state, self._params))
 
     @classmethod
     def load(cls, folder: str | Path) -> "Learner":
@@ -258,17 +299,9 @@ class Learner:
         state, params, version = read_saved(Path(folder))
         if version != VERSION:
             raise SavedLearnerError(f"{folder}: of crabjax {version}, this is {VERSION}")
-        with damage_named(folder):
-            config = from_stored(state["config"], "config")
-        if same := state | {"config": experiment_settings(config)} == self._decides():
+        if same := state.get("fingerprint") == self.fingerprint():
             self._params, self._logits, self._threshold = params, None, None
         return same
-
-    def _decides(self) -> dict[str, Any]:
-        return {"config": experiment_settings(self.config)} | self._known.to_dict()
-
-    def _state(self) -> dict[str, Any]:
-        return {"config": to_dict(self.config)} | self._known.to_dict()
 
     def _forget(self) -> None:
         """Drops all that follows from texts and answers; it is made again when needed."""
@@ -277,7 +310,7 @@ class Learner:
         self._logits: tuple[bytes | None, np.ndarray] | None = None
         self._threshold: float | None = None
 
-    def _see(self, texts: Sequence[str]) -> None:
+    def _see(self, texts: Given) -> None:
         if self._known.see(texts):
             self._forget()
 
@@ -289,7 +322,10 @@ class Learner:
 
     def _documents(self) -> EncodedTexts:
         if self._encoded is None:
-            self._encoded = encode_texts(self.config, self._known.texts, len(self.label_names))
+            known = self._known
+            self._encoded = encode_texts(
+                self.config, known.texts, len(self.label_names), known.digest
+            )
         return self._encoded
 
     @doing("training the ensemble")
@@ -323,7 +359,7 @@ class Learner:
 
     def _samples(self) -> bool:
         """Whether a query of all texts without an answer looks at only a part of them."""
-        unanswered = len(self._known.texts) - len(self._known.answered)
+        unanswered = len(self._known) - len(self._known.answered)
         return self._strategy.samples(unanswered, 1, self.config.strategy)
 
     @doing("predicting all documents")
@@ -344,7 +380,7 @@ class Learner:
     @doing("predicting what is looked at")
     def _pool(self, unlabelled: np.ndarray | AllBut, n: int) -> Pool:
         """What a query of ``n`` from these rows may see, document vectors left out."""
-        loop, config, documents = self.config.loop, self.config.strategy, len(self._known.texts)
+        loop, config, documents = self.config.loop, self.config.strategy, len(self._known)
         labels, labelled = self._known.labels(), np.sort(self._known.labelled_rows())
         schedule = max(0, self.labelled - loop.initial_size) // loop.query_size, loop.rounds
         look = self._strategy.look(self._key("query"), unlabelled, n, config, documents)

@@ -5,7 +5,7 @@
 """
 
 import warnings
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -14,11 +14,13 @@ from typing import NamedTuple
 import numpy as np
 
 from crabjax.config import Config, load_stored, to_yaml
-from crabjax.data.corpus import Corpus, CsvFormat, read_corpus, write_corpus
+from crabjax.data.corpus import CsvFormat, json_line, read_corpus
+from crabjax.data.documents import hashes_of
 from crabjax.files import (
     PRIVATE,
     CsvStyle,
     DataError,
+    atomic_write,
     check_writable,
     lock,
     sha256,
@@ -46,14 +48,18 @@ from crabjax.labelling.exchange import (
     PredictionsError,
     labelling_interface,
     read_answers,
+    write_predictions,
 )
 from crabjax.labelling.learner import Learner
 from crabjax.labelling.review import Known, find_problems, same_text
 from crabjax.labelling.saved_learner import SavedLearnerError
+from crabjax.progress import doing
 from crabjax.strategies import get_strategy
 
 CONFIG, TEXTS, LABELS = "config.yaml", "texts.jsonl", "labels.jsonl"
 KEPT = "model"
+_AT_ONCE = 4096  # documents whose predictions are written together
+PROBABILITIES = "probabilities"  # while `predict` makes them
 
 
 class Added(NamedTuple):
@@ -88,7 +94,7 @@ class Project:
     config: Config
     label_names: tuple[str, ...]
     ids: list[str]
-    texts: list[str]
+    texts: Sequence[str]
     style: CsvStyle = PLAIN
 
     @classmethod
@@ -121,8 +127,9 @@ class Project:
         folder.mkdir(PRIVATE, parents=True, exist_ok=True)
         with lock(folder):
             _check_new(folder)
-            bare = Corpus(list(corpus.texts()), [()] * len(corpus), False, "texts", ids)
-            write_corpus(bare, folder / TEXTS)
+            with atomic_write(folder / TEXTS) as file:
+                for identity, text in zip(ids, corpus.texts()):
+                    file.write(json_line(text, (), False, identity))
             write_text(folder / CONFIG, to_yaml(config))
             write_text(folder / INTERFACE, labelling_interface(names))
             write_text(folder / LABELS, "")
@@ -152,9 +159,13 @@ class Project:
         return cls(folder, config, names, ids, corpus.documents, about.style)
 
     @cached_property
-    def text_of(self) -> dict[str, str]:
+    def text_of(self) -> Mapping[str, str]:
         """The text of each document, by id."""
-        return dict(zip(self.ids, self.texts))
+        return _TextOf(self.ids, self.texts)
+
+    def distinct(self) -> int:
+        """How many different texts there are."""
+        return len(np.unique(hashes_of(self.texts)))
 
     def answers(self) -> dict[str, Answer]:
         """The last answer for each text, oldest first.
@@ -272,25 +283,68 @@ class Project:
         """
         try:
             with lock(self.folder):
-                learner.save(self.folder / KEPT)
+                learner.save(self.folder / KEPT, documents=False)
         except OSError as error:
             warnings.warn(f"the model could not be kept: {error}", ProjectWarning, stacklevel=2)
 
-    def decide(self, predicted: np.ndarray) -> tuple[list[list[str]], list[str]]:
+    def decide(self, predicted: Iterable[np.ndarray]) -> Iterator[tuple[list[str], str]]:
         """Labels of every document, and by whom: "person" where one said, else "model".
 
         Args:
-          predicted: bool [N, K] of all documents.
+          predicted: bool [K] of each document, in their order.
         """
-        names, answers = np.array(self.label_names), self.answers()
-        labels, sources = [], []
-        for text, row in zip(self.texts, predicted):
-            said = answers[text].labels if text in answers else None
-            by_person = isinstance(said, list)
-            chosen = np.isin(names, said) if by_person else row
-            labels.append(names[chosen].tolist())
-            sources.append(PERSON if by_person else MODEL)
-        return labels, sources
+        names = np.array(self.label_names)
+        said = {hash(text): answer.labels for text, answer in self.answers().items()}
+        for text, row in zip(hashes_of(self.texts).tolist(), predicted):
+            if isinstance(own := said.get(text), list):
+                yield [name for name in self.label_names if name in own], PERSON
+            else:
+                yield names[row].tolist(), MODEL
+
+    def predict(self, learner: Learner, path: Path) -> int:
+        """Writes labels and probabilities of every document; returns how many a person labelled.
+
+        Probabilities are kept in the project while they are made: stopped, it goes on there.
+        """
+        limit = learner.threshold()
+        self.keep(learner)  # first: whoever goes on later needs the same parameters
+        part = self.folder / PROBABILITIES
+        rows, probabilities = learner.rows(self.texts), learner.predict_all(part)
+        assert rows is not None
+        blocks = lambda: (
+            probabilities[rows[start : start + _AT_ONCE]] for start in range(0, len(rows), _AT_ONCE)
+        )
+        by_person = 0
+
+        def decided() -> Iterator[tuple[list[str], str]]:
+            nonlocal by_person
+            for labels, source in self.decide(row for block in blocks() for row in block > limit):
+                by_person += source == PERSON
+                yield labels, source
+
+        with doing("writing predictions"):
+            write_predictions(path, self.ids, decided(), blocks(), self.label_names, self.style)
+        part.unlink(missing_ok=True)
+        return by_person
+
+
+class _TextOf(Mapping[str, str]):
+    """Texts by id, read when they are asked for."""
+
+    def __init__(self, ids: Sequence[str], texts: Sequence[str]):
+        self._rows, self._texts = {own: row for row, own in enumerate(ids)}, texts
+
+    def __getitem__(self, identity: str) -> str:
+        return self._texts[self._rows[identity]]
+
+    def __contains__(self, identity: object) -> bool:
+        return identity in self._rows
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._rows)
+
+    def __len__(self) -> int:
+        return len(self._rows)
 
 
 def _labels(answer: Answer | None) -> Said:

@@ -22,7 +22,7 @@ def status_text(project: Project) -> str:
     answers = project.answers()
     labelled = [one.labels for one in answers.values() if isinstance(one.labels, list)]
     counts = Counter(label for labels in labelled for label in labels)
-    total, skipped = len(set(project.texts)), len(answers) - len(labelled)
+    total, skipped = project.distinct(), len(answers) - len(labelled)
     same = len(project.texts) - total
     share = 100 * len(labelled) / total
     lines = [
@@ -50,7 +50,7 @@ def status_facts(project: Project) -> dict[str, Any]:
     labelled = [one.labels for one in answers.values() if isinstance(one.labels, list)]
     curve = estimate(project)
     return {
-        "documents": len(set(project.texts)),
+        "documents": project.distinct(),
         "labelled": len(labelled),
         "skipped": len(answers) - len(labelled),
         "labels": dict(Counter(label for labels in labelled for label in labels)),

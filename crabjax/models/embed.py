@@ -1,5 +1,6 @@
 """Document vectors from a frozen pretrained encoder, computed once for a whole corpus."""
 
+from collections.abc import Iterator
 from functools import partial
 from typing import Any
 
@@ -7,7 +8,6 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from flax import nnx
-from tqdm import tqdm
 
 from crabjax.checks import check_not_empty, check_rank
 from crabjax.devices.batches import side_by_side
@@ -18,53 +18,70 @@ from crabjax.models.pretrained import (
     read_architecture,
     read_pooling,
 )
-from crabjax.models.pretrained_files import resolve_pretrained
+from crabjax.models.pretrained_files import find_pretrained, resolve_pretrained
 from crabjax.models.transformer import Encoder, parameter_shapes
 
 # Lengths that batches are padded to: each costs a compilation, each gap costs wasted tokens.
 LENGTHS = (8, 16, 24, 32, 48, 64, 96, 128, 192, 256, 384, 512)
+WINDOW = 1 << 16  # documents that are sorted by length together
+
+_Encoded = tuple[np.ndarray, np.ndarray]
+
+
+def vector_width(pretrained: str) -> int:
+    """D of the vectors that an encoder gives; reads its configuration, not its weights."""
+    return read_architecture(find_pretrained(pretrained)).width
 
 
 def encode_documents(
-    pretrained: str, tokens: np.ndarray, batch_size: int = 32, precision: str = "float32"
-) -> np.ndarray:
+    pretrained: str,
+    tokens: np.ndarray,
+    batch_size: int = 32,
+    precision: str = "float32",
+    start: int = 0,
+) -> Iterator[_Encoded]:
     """One vector a document, pooled as the encoder's files say.
 
-    Documents are taken in order of length, so that a batch is padded little beyond its longest.
+    Documents are taken in order of length, so that a batch is padded little beyond its longest;
+    of many, a window after the other, so that they need not be in memory.
 
     Args:
       pretrained: a folder or hub name; see :func:`resolve_pretrained`.
       tokens: int32 [N, T] from the encoder's own tokenizer, 0 is padding.
       batch_size: documents in one call of the compiled program.
       precision: "float32" or "bfloat16", of the computation.
+      start: documents, in this order, that are left out.
 
-    Returns:
-      float32 [N, D]. A document without tokens gets zeros where vectors are means.
+    Yields:
+      Rows of ``tokens`` [b], and their vectors float32 [b, D]. A document without tokens gets
+      zeros where vectors are means.
     """
     check_rank("tokens", tokens, "NT")
     check_not_empty("tokens", tokens)
     folder = resolve_pretrained(pretrained)
     architecture = read_architecture(folder)
-    lengths = ((tokens != 0) * np.arange(1, tokens.shape[1] + 1)).max(axis=1)  # [N]
-    _check_tokens(tokens, lengths, architecture, pretrained)
     pooling = read_pooling(folder, architecture.family)
     loaded = load_parameters(folder, architecture.family, parameter_shapes(architecture))
     params = jax.tree.map(jnp.asarray, loaded["encoder"])
-    order = np.argsort(-lengths, kind="stable")  # longest first: the last batch is the cheap one
     rows = min(batch_size, 1 << (len(tokens) - 1).bit_length())
-    encoded = np.empty((len(tokens), architecture.width), np.float32)
 
-    def encode_batch(start: int) -> int:
-        batch = order[start : start + rows]
-        padded = _pad(tokens[batch], rows, _bucket(int(lengths[batch].max()), architecture))
+    def encode_batch(batch: np.ndarray, own: np.ndarray, length: int) -> _Encoded:
+        padded = _pad(own, rows, _bucket(length, architecture))
         vectors = _vectors(params, padded, architecture, pooling, precision)
-        encoded[batch] = np.asarray(vectors)[: len(batch)]
-        return len(batch)
+        return batch, np.asarray(vectors)[: len(batch)]
 
-    with _bar(len(tokens), pretrained) as bar:
-        for done in side_by_side(encode_batch, range(0, len(tokens), rows)):
-            bar.update(done)
-    return encoded
+    first = start - start % WINDOW
+    for window in range(first, len(tokens), WINDOW):
+        own = np.asarray(tokens[window : window + WINDOW])
+        lengths = ((own != 0) * np.arange(1, own.shape[1] + 1)).max(axis=1)
+        _check_tokens(own, lengths, architecture, pretrained)
+        order = np.argsort(
+            -lengths, kind="stable"
+        )  # longest first: the last batch is the cheap one
+        order = order[max(0, start - window) :]
+        parts = [order[at : at + rows] for at in range(0, len(order), rows)]
+        batches = ((window + part, own[part], int(lengths[part].max())) for part in parts)
+        yield from side_by_side(lambda batch: encode_batch(*batch), batches)
 
 
 @partial(jax.jit, static_argnames=("architecture", "pooling", "precision"))
@@ -93,11 +110,6 @@ def pool_states(states: jax.Array, mask: jax.Array, pooling: Pooling) -> jax.Arr
         length = jnp.linalg.norm(vectors, axis=1, keepdims=True)
         vectors = vectors / jnp.maximum(length, 1e-12)
     return vectors
-
-
-def _bar(documents: int, name: str) -> tqdm:
-    """Shown on a terminal, if it takes more than a few seconds."""
-    return tqdm(total=documents, unit="documents", desc=f"encoding ({name})", disable=None, delay=3)
 
 
 def _bucket(length: int, architecture: Architecture) -> int:

@@ -28,6 +28,7 @@ TINY = {
         "documents": 5, "members": 2, "tokens": 6, "vocabulary": 60, "labels": 2, "batch": 4,
         "repeats": 1,
     },
+    "prepare": {"documents": 60, "words": 5, "vocabulary": 40, "labels": 3},
     "round": {
         "repeats": 1,
         "overrides": [

@@ -6,13 +6,15 @@ import json
 import numpy as np
 import pytest
 
-from crabjax.data.corpus import TOKEN_SEPARATOR, Corpus
+from crabjax.data import encode
+from crabjax.data.corpus import Corpus
+from crabjax.data.documents import TOKEN_SEPARATOR
 from crabjax.data.encode import (
     UNK,
     build_vocabulary,
-    encode,
     load_pretrained_tokenizer,
-    trim_together,
+    token_blocks,
+    used_columns,
 )
 from crabjax.files import DataError
 from crabjax.models.pretrained_files import PretrainedNotFoundError, resolve_pretrained
@@ -32,6 +34,15 @@ def tokens(*documents):
     return Corpus(joined, [()] * len(joined), True, "train")
 
 
+def ids(tokenizer, max_tokens, *corpora, start=0):
+    """All rows from the first on that is not left out."""
+    array = np.full((sum(map(len, corpora)), max_tokens), -1, np.int32)
+    for rows, block in token_blocks(corpora, tokenizer, max_tokens, start):
+        assert block.dtype == np.int32
+        array[rows] = block
+    return array[start:]
+
+
 def test_text_is_lower_cased_and_split_while_tokens_stay_as_they_are():
     assert list(texts("Don't stop: NOW, café 3.5").words()) == [
         ["don't", "stop", "now", "café", "3", "5"]
@@ -46,25 +57,31 @@ def test_vocabulary_has_the_frequent_words_most_frequent_first():
     assert vocabulary.size == 4
 
 
-def test_encoded_rows_are_cut_padded_and_never_empty():
-    corpus = texts("a b a b", "z a", "", labels=("x",))
-    encoded = encode(corpus, build_vocabulary(corpus, 2), ("x", "y"), max_tokens=3)
-    np.testing.assert_array_equal(encoded.tokens, [[2, 3, 2], [UNK, 2, 0], [UNK, 0, 0]])
-    np.testing.assert_array_equal(encoded.lengths, [3, 2, 1])
-    np.testing.assert_array_equal(encoded.labels, [[True, False]] * 3)
-    assert (encoded.tokens.dtype, encoded.lengths.dtype, encoded.labels.dtype) == (
-        np.int32,
-        np.int32,
-        np.bool_,
-    )
-    np.testing.assert_array_equal((encoded.tokens != 0).sum(axis=1), encoded.lengths)
+def test_rows_are_cut_padded_and_never_empty():
+    corpus = texts("a b a b", "z a", "")
+    vocabulary = build_vocabulary(corpus, 2)
+    assert vocabulary.columns((), 9) == 4
+    assert vocabulary.columns([texts("a b c d e")], 9) == 5
+    assert vocabulary.columns([texts("a b c d e")], 3) == 3
+    rows = ids(vocabulary, 3, corpus)
+    np.testing.assert_array_equal(rows, [[2, 3, 2], [UNK, 2, 0], [UNK, 0, 0]])
 
 
-def test_trimming_gives_all_splits_the_width_of_the_longest_document():
-    first = texts("a b", "a")
-    vocabulary = build_vocabulary(first, 1)
-    splits = [encode(one, vocabulary, (), 10) for one in (first, texts("a b a b"))]
-    assert [split.tokens.shape for split in trim_together(splits)] == [(2, 4), (1, 4)]
+@pytest.mark.parametrize("start", range(8))
+def test_rows_of_several_corpora_go_on_anywhere(monkeypatch, start):
+    monkeypatch.setattr(encode, "_BLOCK", 2)
+    corpora = texts("a", "b a", "a b"), texts("b b b"), texts("a a", "", "b")
+    vocabulary = build_vocabulary(corpora[0], 1)
+    whole = ids(vocabulary, 4, *corpora)
+    assert used_columns(whole) == 3
+    np.testing.assert_array_equal(ids(vocabulary, 4, *corpora, start=start), whole[start:])
+
+
+def test_labels_come_in_blocks(monkeypatch):
+    monkeypatch.setattr(encode, "_BLOCK", 2)
+    corpora = texts("a", "b", "c", labels=("x", "z")), texts("d", labels=("y",))
+    rows = [block for _, block in encode.label_blocks(corpora, ("x", "y"), 1)]
+    np.testing.assert_array_equal(np.concatenate(rows), [[True, False]] * 2 + [[False, True]])
 
 
 @pytest.fixture(scope="module")
@@ -76,41 +93,41 @@ def pretrained():
 @needs_package
 def test_pretrained_ids_have_markers_and_padding_is_never_in_the_middle(pretrained):
     corpus = texts("hello world", "say [PAD] aloud", "")
-    encoded = encode(corpus, pretrained, (), max_tokens=16)
-    np.testing.assert_array_equal(encoded.tokens[0, :5], [101, 7592, 2088, 102, 0])
-    np.testing.assert_array_equal((encoded.tokens != 0).sum(axis=1), encoded.lengths)
+    rows = ids(pretrained, 16, corpus)
+    np.testing.assert_array_equal(rows[0, :5], [101, 7592, 2088, 102, 0])
+    assert (np.diff((rows != 0).astype(int), axis=1) <= 0).all()
     assert pretrained.size == 30522
 
 
 @needs_package
 def test_pretrained_keeps_markers_and_punctuation_of_documents_without_words(pretrained):
-    encoded = encode(texts("!!", ""), pretrained, (), max_tokens=5)
-    np.testing.assert_array_equal(encoded.tokens, [[101, 999, 999, 102, 0], [101, 102, 0, 0, 0]])
+    rows = ids(pretrained, 5, texts("!!", ""))
+    np.testing.assert_array_equal(rows, [[101, 999, 999, 102, 0], [101, 102, 0, 0, 0]])
 
 
 @needs_package
 def test_pretrained_gets_tokens_joined_by_spaces_and_cuts_long_documents(pretrained):
-    encoded = encode(tokens(["hello", "world"], ["a"] * 50), pretrained, (), max_tokens=6)
-    np.testing.assert_array_equal(encoded.tokens[0], [101, 7592, 2088, 102, 0, 0])
-    assert encoded.lengths[1] == 6
-    assert encoded.tokens[1, -1] == 102
+    rows = ids(pretrained, 6, tokens(["hello", "world"], ["a"] * 50))
+    np.testing.assert_array_equal(rows[0], [101, 7592, 2088, 102, 0, 0])
+    assert rows[1].all()
+    assert rows[1, -1] == 102
 
 
 @needs_package
 def test_pretrained_ids_of_long_documents_are_those_of_the_whole_text(pretrained):
     # The middle document starts with words that WordPiece drops, so its start is not enough.
     documents = ["unbelievable " * 30, "\x01 " * 8 + "hello\tworld " * 9, "a-b c.d  e " * 9]
-    encoded = encode(texts(*documents), pretrained, (), max_tokens=8)
+    rows = ids(pretrained, 8, texts(*documents))
     pretrained.backend.enable_truncation(8)
     whole = [encoding.ids for encoding in pretrained.backend.encode_batch(documents)]
-    np.testing.assert_array_equal(encoded.tokens, whole)
+    np.testing.assert_array_equal(rows, whole)
 
 
 @needs_package
 @pytest.mark.parametrize("max_tokens", [2, 513])
 def test_pretrained_refuses_a_length_it_cannot_have(pretrained, max_tokens):
     with pytest.raises(DataError, match=rf"data\.max_tokens: .* 3 to 512 .* found {max_tokens}"):
-        encode(texts("x"), pretrained, (), max_tokens)
+        ids(pretrained, max_tokens, texts("x"))
 
 
 @needs_package

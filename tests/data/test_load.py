@@ -9,7 +9,7 @@ import pytest
 
 from crabjax.cache import cache_folder
 from crabjax.config import DataConfig, SyntheticConfig
-from crabjax.data import load
+from crabjax.data import encode, splits
 from crabjax.data.load import load_data
 from crabjax.files import DataError, DataWarning
 
@@ -69,7 +69,7 @@ def test_validation_file_and_csv(config, tmp_path):
 
 def test_second_start_does_not_read_the_documents_again(config, monkeypatch):
     first = load_data(config)
-    monkeypatch.setattr(load, "read_corpus", lambda *_, **__: pytest.fail("read again"))
+    monkeypatch.setattr(splits, "read_corpus", lambda *_, **__: pytest.fail("read again"))
     same(load_data(config), first)
 
 
@@ -85,14 +85,58 @@ def test_cache_notices_changed_content_and_settings(config, tmp_path):
     assert first.vocabulary_size == 4
 
 
-def test_broken_cache_file_is_made_again_and_said(config):
-    first = load_data(config)
-    (stored,) = (cache_folder() / "encoded").iterdir()
-    stored.write_bytes(stored.read_bytes()[:100])
-    with pytest.warns(DataWarning, match="unreadable, made again"):
+@pytest.mark.parametrize(
+    ("name", "said"),
+    [
+        ("facts.json", "facts.json: unreadable, made again"),
+        ("pool.tokens", "pool.tokens: its header is damaged; made again"),
+        ("test.labels", "test.labels: its header is damaged; made again"),
+    ],
+)
+def test_broken_cache_file_is_made_again_and_said(config, name, said):
+    load_data(config)
+    first = load_data(config, cache=False)  # not of the file that is hurt here
+    (folder,) = (cache_folder() / "encoded").iterdir()
+    assert folder.stat().st_mode & 0o777 == 0o700
+    (folder / name).write_bytes((folder / name).read_bytes()[:100])
+    with pytest.warns(DataWarning, match=said):
         again = load_data(config)
     same(again, first)
     same(load_data(config), first)
+
+
+def test_arrays_from_the_cache_are_those_made_in_memory(config, tmp_path):
+    validation = write(tmp_path / "validation.jsonl", ("a b c d e", ["x"]), ("b", []))
+    config = replace(config, validation=validation, min_count=1, max_tokens=4)
+    in_memory, made, read = (load_data(config, cache=kept) for kept in (False, True, True))
+    for data in (made, read):
+        same(data, in_memory)
+        np.testing.assert_array_equal(data.pool.tokens, in_memory.pool.tokens)
+        np.testing.assert_array_equal(data.validation.tokens, [[2, 3, 4, 1], [3, 0, 0, 0]])
+        assert data.train.tokens.base is not None  # a view of the file
+    assert len(in_memory.train.tokens) == 3
+
+
+def test_tokenising_that_was_stopped_goes_on(config, tmp_path, monkeypatch):
+    documents = [(f"w{n} w{n % 7} w{n % 3}", ["x", "y"]) for n in range(50)]
+    write(tmp_path / "train.jsonl", *documents)
+    expected = load_data(config, cache=False)
+    monkeypatch.setattr(encode, "_BLOCK", 4)
+    made, stop = [], 3
+
+    def padded(rows, width, real=encode._padded):
+        made.append(len(rows))
+        if len(made) == stop:
+            raise KeyboardInterrupt
+        return real(rows, width)
+
+    monkeypatch.setattr(encode, "_padded", padded)
+    with pytest.raises(KeyboardInterrupt):
+        load_data(config)
+    made.clear()
+    stop = -1
+    same(load_data(config), expected)
+    assert sum(made) == 50 - 2 * 4 + 1  # and the test file
 
 
 def test_cache_that_cannot_be_written_only_warns(config, tmp_path, monkeypatch):

@@ -61,7 +61,7 @@ def test_a_later_answer_replaces_the_earlier_and_comes_last():
     assert known.labelled_rows().tolist() == [1, 0]
     assert known.answered == {0, 1, 2}
     np.testing.assert_array_equal(known.labels(), [[0, 0, 1], [0, 1, 0], [0, 0, 0]])
-    assert known.rows(["z", "x"]) == [2, 0]
+    assert known.rows(["z", "x"]).tolist() == [2, 0]
     assert known.rows(["new"]) is None
     assert LabelledTexts.from_dict(known.to_dict()).to_dict() == known.to_dict()
 

@@ -165,7 +165,7 @@ def test_unknown_labels_come_with_the_advice_of_their_file(tmp_path):
 
 def test_predictions(tmp_path):
     probabilities = np.array([[0.9, 0.1], [0.25, 0.3]])
-    arguments = (IDS[:2], [["a"], []], ["person", "model"], probabilities, NAMES)
+    arguments = (IDS[:2], [(["a"], "person"), ([], "model")], [probabilities], NAMES)
     write_predictions(tmp_path / "p.csv", *arguments)
     rows = csv_rows(tmp_path / "p.csv")
     assert rows[0] == {"id": "d1", "labels": "a", "by": "person", "p(a)": "0.9", "p(b & c)": "0.1"}

@@ -303,9 +303,9 @@ def test_a_model_that_cannot_be_kept_stops_nobody(project):
 
 def test_people_have_the_last_word(project):
     project.add([entry("d0", ["b"]), entry("d1", "skipped"), entry("d2", [])])
-    labels, sources = project.decide(np.tile([True, False], (40, 1)))
-    assert labels[:4] == [["b"], ["a"], [], ["a"]]
-    assert sources[:4] == ["person", "model", "person", "model"]
+    labels, sources = zip(*project.decide(np.tile([True, False], (40, 1))))
+    assert labels[:4] == (["b"], ["a"], [], ["a"])
+    assert sources[:4] == ("person", "model", "person", "model")
 
 
 CURVE = LearningCurve([25, 50], [0.5, 0.6], [0.4, 0.5], [0.02, 0.02], [0.7, 0.3], 0.1, 0.02)

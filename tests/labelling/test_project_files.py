@@ -77,8 +77,8 @@ def test_an_output_that_cannot_be_written_is_known_before_the_work(project, tmp_
 def test_predictions_are_not_taken_for_answers(project, tmp_path, suffix):
     path = tmp_path / f"predictions{suffix}"
     probabilities = np.array([[0.9, 0.1], [0.2, 0.8]])
-    labels, sources = project.decide(probabilities > 0.5)
-    write_predictions(path, project.ids, labels, sources, probabilities, project.label_names)
+    decided = project.decide(probabilities > 0.5)
+    write_predictions(path, project.ids, decided, [probabilities], project.label_names)
     with pytest.raises(PredictionsError, match="`predict` wrote these labels"):
         read_answers(path)
     project.check_output(path)  # predictions may be written over
@@ -137,9 +137,9 @@ def twins(tmp_path):
 def test_an_answer_counts_for_all_documents_with_its_text(twins):
     twins.add([Answer("in.csv:2", "d1", ["a"])])
     assert twins.add([Answer("in.csv:2", "d3", ["a"])]).known == 1
-    labels, sources = twins.decide(np.zeros((4, 2), bool))
-    assert labels == [["a"], ["a"], [], ["a"]]
-    assert sources == ["person", "person", "model", "person"]
+    labels, sources = zip(*twins.decide(np.zeros((4, 2), bool)))
+    assert labels == (["a"], ["a"], [], ["a"])
+    assert sources == ("person", "person", "model", "person")
     assert twins.learner().labelled == 1
     assert "2 documents (and 2 with the same text as another), 1 labelled (50%)" in status_text(
         twins

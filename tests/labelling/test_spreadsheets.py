@@ -37,7 +37,7 @@ def test_files_for_people_are_written_as_theirs_was(tmp_path, mark, delimiter):
     assert out.read_bytes().startswith(mark + delimiter.join(header).encode())
     assert read_answers(out)[0].text == "some words"
     write_predictions(
-        out, project.ids, [["a"]], ["model"], np.array([[0.9, 0.1]]), names, project.style
+        out, project.ids, [(["a"], "model")], [np.array([[0.9, 0.1]])], names, project.style
     )
     assert out.read_bytes().startswith(mark + delimiter.join(["id", "labels", "by"]).encode())
 

@@ -6,7 +6,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from crabjax.models.embed import encode_documents
+from crabjax.models import embed
+from crabjax.models.embed import vector_width
 from crabjax.models.pretrained_files import resolve_pretrained
 
 FIXTURES = Path(__file__).resolve().parents[1] / "fixtures"
@@ -19,12 +20,19 @@ def read(family):
         return str(folder), file["tokens"], file["hidden_states"][-1]
 
 
+def encode_documents(pretrained, tokens, *settings, **more):
+    vectors = np.full((len(tokens), vector_width(pretrained)), np.nan, np.float32)
+    for rows, block in embed.encode_documents(pretrained, tokens, *settings, **more):
+        assert np.isnan(vectors[rows]).all()
+        vectors[rows] = block
+    return vectors
+
+
 def test_bert_gives_the_normalised_mean_of_real_tokens():
     folder, tokens, states = read("bert")
     means = [state[row != 0].mean(axis=0) for state, row in zip(states, tokens)]
     expected = [mean / np.linalg.norm(mean) for mean in means]
     vectors = encode_documents(folder, tokens)
-    assert vectors.dtype == np.float32
     np.testing.assert_allclose(vectors, expected, atol=1e-5, rtol=0)
 
 
@@ -45,11 +53,29 @@ def test_vectors_do_not_depend_on_batches_order_or_padding():
     np.testing.assert_array_equal(together[lengths == 0], 0)
 
 
+def test_encoding_goes_on_where_it_was_to_the_same_bits(monkeypatch):
+    monkeypatch.setattr(embed, "WINDOW", 12)
+    folder = read("bert")[0]
+    generator = np.random.default_rng(1)
+    tokens = generator.integers(1, 100, (30, 20)) * (
+        np.arange(20) < generator.integers(1, 21, (30, 1))
+    )
+    blocks = list(embed.encode_documents(folder, tokens, 4))
+    assert sorted(np.concatenate([rows for rows, _ in blocks]).tolist()) == list(range(30))
+    done = 0
+    for number, (rows, _) in enumerate(blocks):
+        again = list(embed.encode_documents(folder, tokens, 4, start=done))
+        assert len(again) == len(blocks) - number
+        for one, other in zip(again, blocks[number:]):
+            np.testing.assert_array_equal(one[0], other[0])
+            np.testing.assert_array_equal(one[1], other[1])
+        done += len(rows)
+
+
 def test_bfloat16_stays_close():
     folder, tokens, _ = read("bert")
     half = encode_documents(folder, tokens, precision="bfloat16")
     difference = np.abs(half - encode_documents(folder, tokens)).max()
-    assert half.dtype == np.float32
     assert 1e-6 < difference < 0.02
 
 

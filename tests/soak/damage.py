@@ -145,6 +145,6 @@ def _learner(folder: Path):
 
         found = Learner.load(place)
         leaves = [leaf.tolist() for leaf in jax.tree.leaves(found._params)]
-        return found._decides(), leaves
+        return found.fingerprint(), leaves
 
     return "a saved learner (JSON, safetensors)", folder / "learner", read

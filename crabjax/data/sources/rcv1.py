@@ -11,7 +11,7 @@ from pathlib import Path
 
 from tqdm import tqdm
 
-from crabjax.data.corpus import TOKEN_SEPARATOR
+from crabjax.data.documents import TOKEN_SEPARATOR
 from crabjax.data.sources.common import (
     About,
     Document,
