@@ -25,7 +25,7 @@ ROOMS = {
     "thresholds": "checks",
     "scoring": "checks",
     "config": "",
-    "devices": "checks config",
+    "devices": "checks config files",
     "data": "cache checks config files progress",
     "models": "checks config devices",
     "inputs": "cache config data files models progress",

@@ -16,7 +16,8 @@ import dataclasses
 import sys
 from collections import Counter
 from collections.abc import Iterator
-from typing import Any
+from pathlib import Path
+from typing import Any, NamedTuple
 
 import jax
 
@@ -54,6 +55,14 @@ class DoesNotFitError(RuntimeError):
     """A program needs more memory than the chip has."""
 
 
+class Target(NamedTuple):
+    """What is compiled for, where what was compiled lies, and how much is said of it."""
+
+    chip: Chip
+    keep: Path | None
+    slowest: int
+
+
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Adds the settings of this benchmark."""
     parser.add_argument("--chip", required=True, help=", ".join(CHIPS))
@@ -62,6 +71,15 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--program", nargs="+", choices=list(PARTS), default=list(PARTS))
     for name, what in SIZES.items():
         parser.add_argument(f"--{name}", type=int, help=what)
+    parser.add_argument(
+        "--keep", help="folder of what was compiled: done once, and read the next time"
+    )
+    parser.add_argument(
+        "--slowest",
+        type=int,
+        default=0,
+        help="say where the time of a program goes, in so many lines",
+    )
     parser.add_argument(
         "--set", action="append", default=[], dest="overrides", metavar="SECTION.KEY=VALUE"
     )
@@ -76,18 +94,19 @@ def absent_device(arguments: argparse.Namespace) -> Row:
 
 def run(arguments: argparse.Namespace) -> list[Row]:
     """A row for every program of every classifier asked for, and one for a whole fit."""
-    chip = find_chip(arguments.chip)
+    keep = Path(arguments.keep) if arguments.keep else None
+    target = Target(find_chip(arguments.chip), keep, arguments.slowest)
     # Else JAX would look for TPUs and GPUs, and wait for those that its plug-ins promise.
     jax.config.update("jax_platforms", "cpu")
     # A program that was compiled before leaves no machine code to look at.
     jax.config.update("jax_enable_compilation_cache", False)
-    chip_devices(chip.name)
+    chip_devices(arguments.chip)
     names = [arguments.config] if arguments.config else [PAPER[name] for name in arguments.model]
     rows = []
     for name in names:
         config = load_config(name, arguments.overrides)
         sizes = sizes_of(config, **{one: getattr(arguments, one) for one in SIZES})
-        rows += _rows(chip, config, sizes, arguments.program)
+        rows += _rows(target, config, sizes, arguments.program)
     return rows
 
 
@@ -105,23 +124,28 @@ def check(rows: list[Row]) -> None:
             )
 
 
-def _rows(chip: Chip, config: Config, sizes: Sizes, wanted: list[str]) -> list[Row]:
+def _rows(target: Target, config: Config, sizes: Sizes, wanted: list[str]) -> list[Row]:
     made, reports = programs(config, sizes), {}
     for one in (name for part in wanted for name in PARTS[part]):
-        reports[one] = _compiled(chip, config, made[one])
+        reports[one] = _compiled(target, config, made[one])
     rows = [_row(config, sizes, made[one], report) for one, report in reports.items()]
     if "fit" in wanted:
         rows.insert(2, _fit_row(config, sizes, made, reports))
     for row in rows:
         if row["GB"] > row["GB of chip"]:
-            row["fits"] = "no: " + _remedy(chip, config, sizes, row)
+            row["fits"] = "no: " + _remedy(target, config, sizes, row)
     return rows
 
 
-def _compiled(chip: Chip, config: Config, program: Program) -> Report:
-    what = f"{config.model.name} {program.name}"
-    print(f"compiling for {chip.name}: {what}", file=sys.stderr, flush=True)
-    return compile_for(chip.name, program.function, *program.arguments, axes=program.axes)
+def _compiled(target: Target, config: Config, program: Program) -> Report:
+    what, chip = f"{config.model.name} {program.name}", target.chip.name
+    print(f"compiling for {chip}: {what}", file=sys.stderr, flush=True)
+    found = compile_for(
+        chip, program.function, *program.arguments, axes=program.axes, keep=target.keep
+    )
+    for seconds, where in found.slowest[: target.slowest]:
+        print(f"{seconds / (found.seconds or 1):6.1%} {where}", file=sys.stderr)
+    return found
 
 
 def _row(config: Config, sizes: Sizes, program: Program, report: Report) -> Row:
@@ -189,16 +213,16 @@ def _counted(words: Iterator[str]) -> str:
     return "; ".join(f"{count} times {word}" if count > 1 else word for word, count in found) or "0"
 
 
-def _remedy(chip: Chip, config: Config, sizes: Sizes, row: Row) -> str:
+def _remedy(target: Target, config: Config, sizes: Sizes, row: Row) -> str:
     """The first setting with which the program of a row, compiled again, fits."""
     if row["program"] == "score":
         return "a run scores fewer candidates at once by itself"
     for setting, changed, smaller in _smaller(config, sizes, row):
         name = "step" if row["program"] == "fit" else row["program"]
-        needed = _compiled(chip, changed, programs(changed, smaller)[name]).bytes
+        needed = _compiled(target, changed, programs(changed, smaller)[name]).bytes
         if row["program"] == "fit":
             needed += bytes_between_steps(changed, smaller)
-        if needed <= chip.memory:
+        if needed <= target.chip.memory:
             return f"{setting} would make it fit ({needed / 1e9:.1f} GB)"
     return "no setting of members_at_once, predict_batch or precision makes it fit"
 

@@ -14,7 +14,7 @@ from crabjax.devices import hlo
 from crabjax.devices.atomics import FLAG
 from crabjax.devices.chips import CHIPS, UnknownChipError, find_chip
 from crabjax.devices.compile_for import MissingPlugInError, chip_devices, compile_for
-from crabjax.devices.estimate import Cost, estimate
+from crabjax.devices.estimate import Cost, estimate, slowest
 
 # A program as the compiler for GPUs writes it, cut down: a loop of 7 around one of unknown length,
 # a branch, a scatter inside a fusion, a matrix product, a collective.
@@ -157,6 +157,14 @@ def test_the_estimate_of_a_tpu_takes_the_compilers_cycles():
     assert change == pytest.approx(7 * 3000 / 1.5e9 - bytes_in_loop)
     assert with_cycles.kernels == without.kernels
     assert with_cycles.opaque == 1  # what a matrix product of cuBLAS would be to a TPU
+
+
+def test_where_the_time_goes():
+    module, chip = hlo.parse(TEXT), CHIPS["a100"]
+    found = slowest(module, chip)
+    assert sum(seconds for seconds, _ in found) == pytest.approx(estimate(module, chip).seconds)
+    assert found == tuple(sorted(found, reverse=True))
+    assert found[0][1] == "fusion f32[8,128]"  # seven launches
 
 
 def test_costs_add_and_multiply():
