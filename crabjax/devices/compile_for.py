@@ -251,7 +251,7 @@ def _report(chip: Chip, program: str, made: _Made, axes: dict[str, int]) -> Repo
         moved=cost.bytes,
         opaque=cost.opaque,
         loops=tuple(hlo.loops(module, axes)),
-        scatters=tuple(hlo.scatters(module, axes.get("words"))),
+        scatters=tuple(hlo.scatters(module, axes)),
         collectives=tuple(hlo.collectives(module)),
         grouped_convolutions=sum(int(size) > 1 for size in groups),
         compare_and_swaps=made.compare_and_swaps,

@@ -102,11 +102,17 @@ def test_loops_by_trip_count_and_what_they_run_over():
 
 def test_scatters_and_collectives():
     module = hlo.parse(TEXT)
-    (scatter,) = hlo.scatters(module, 1000)
+    (scatter,) = hlo.scatters(module, {"words": 1000})
     assert str(scatter) == "f32[20,64] into f32[1000,64]"
     assert scatter.whole_vocabulary
-    assert not hlo.scatters(module, 1001)[0].whole_vocabulary
-    assert not hlo.scatters(module, None)[0].whole_vocabulary
+    for axes, whole in (
+        ({"words": 1001}, False),
+        ({}, False),
+        ({"words": 200, "members": 5}, True),
+        ({"words": 201, "members": 5}, False),
+        ({"words": 201, "members": 3}, True),
+    ):
+        assert hlo.scatters(module, axes)[0].whole_vocabulary == whole
     assert hlo.collectives(module) == ["all-reduce f32[8,128]"]
 
 
