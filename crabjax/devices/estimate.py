@@ -166,31 +166,32 @@ def _fusion_bytes(
     parameters = {int(i.operands[0]): i.name for i in inside.values() if i.op == "parameter"}
     for place, operand in enumerate(one.operands):
         name = parameters.get(place, "")
-        users = [i for i in inside.values() if name in i.operands]
-        whole = _size(computation, operand)
-        total += min(whole, sum(_read(module, user, name, whole) for user in users))
+        total += _read(module, inside, name, _size(computation, operand))
     root = module.root(one.called[0])
     written = [inside[name] for name in root.operands] if root.op == "tuple" else [root]
     total += sum(_written(module, result, inside) for result in written)
     return total if one.bytes else min(total, sum(_size(computation, o) for o in one.operands))
 
 
-def _read(module: Module, user: Instruction, name: str, whole: int) -> int:
-    """Bytes of the parameter ``name`` of a fusion that one of its users reads."""
-    if user.operands[0] == name:
-        if user.op in ("dynamic-slice", "gather", "slice"):
-            return user.bytes or sum(array.bytes for array in user.arrays)
-        if user.op in ("dynamic-update-slice", "scatter"):
-            return 0
-    if user.op == "fusion" and user.called[0] in module.computations:
-        inner = module.computations[user.called[0]]
-        place = user.operands.index(name)
-        parameter = next(
-            i.name for i in inner.values() if i.op == "parameter" and i.operands[0] == str(place)
-        )
-        users = [i for i in inner.values() if parameter in i.operands]
-        return min(whole, sum(_read(module, i, parameter, whole) for i in users))
-    return whole
+def _read(module: Module, inside: Computation, name: str, whole: int) -> int:
+    """Bytes of a value of ``whole`` bytes that the instructions of a fusion read."""
+    total = 0
+    for user in inside.values():
+        if name not in user.operands:
+            continue
+        first = user.operands[0] == name
+        if first and user.op in ("dynamic-slice", "gather", "slice", "bitcast"):
+            part = user.bytes or sum(array.bytes for array in user.arrays)
+            total += part if user.root else _read(module, inside, user.name, part)
+        elif user.op == "fusion" and user.called[0] in module.computations:
+            inner, place = module.computations[user.called[0]], str(user.operands.index(name))
+            given = next(
+                i for i in inner.values() if i.op == "parameter" and i.operands[0] == place
+            )
+            total += _read(module, inner, given.name, whole)
+        elif not (first and user.op in ("dynamic-update-slice", "scatter")):
+            total += whole
+    return min(whole, total)
 
 
 def _written(module: Module, result: Instruction, inside: Computation) -> int:

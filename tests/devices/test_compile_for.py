@@ -165,6 +165,28 @@ def test_the_estimate_of_a_tpu_takes_the_compilers_cycles():
     assert with_cycles.opaque == 1  # what a matrix product of cuBLAS would be to a TPU
 
 
+def test_a_slice_of_a_slice_reads_no_more_than_it_takes():
+    text = """HloModule jit_g
+
+%fused (p: f32[64,4,1000], i: s32[]) -> f32[1000] {
+  %p = f32[64,4,1000]{2,1,0} parameter(0)
+  %i = s32[] parameter(1)
+  %zero = s32[] constant(0)
+  %four = f32[1,4,1000]{2,1,0} dynamic-slice(%p, %i, %zero, %zero), dynamic_slice_sizes={1,4,1000}
+  %flat = f32[4000]{0} bitcast(%four)
+  %one = f32[1000]{0} slice(%flat), slice={[1000:2000]}
+  ROOT %twice = f32[1000]{0} add(%one, %one)
+}
+
+ENTRY %main (a: f32[64,4,1000], i: s32[]) -> f32[1000] {
+  %a = f32[64,4,1000]{2,1,0} parameter(0)
+  %i.1 = s32[] parameter(1)
+  ROOT %fusion = f32[1000]{0} fusion(%a, %i.1), kind=kLoop, calls=%fused
+}
+"""
+    assert estimate(hlo.parse(text), CHIPS["h100"]).bytes == 4 * (1000 + 1 + 1000)
+
+
 def test_where_the_time_goes():
     module, chip = hlo.parse(TEXT), CHIPS["a100"]
     found = slowest(module, chip)
