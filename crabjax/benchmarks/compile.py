@@ -148,17 +148,26 @@ def compiled(
         compiled(target, config, *with_layers(config, sizes, layout, layers), name)[1]
         for layers in (1, 2)
     )
-    return program, at_depth(encoder_of(config, sizes).layers, one, two)
+    return program, at_depth(encoder_of(config, sizes).layers, one, two, keeps=name == "step")
 
 
-def at_depth(layers: int, one: Report, two: Report) -> Report:
-    """The report of a deeper program from those with one layer and with two."""
+def at_depth(layers: int, one: Report, two: Report, keeps: bool) -> Report:
+    """The report of a deeper program from those with one layer and with two.
+
+    Args:
+      layers: it has.
+      one: of one layer, which is the last.
+      two: of two layers.
+      keeps: whether what a layer computes is kept; else the next takes its place.
+    """
     deep = lambda first, second: first + (layers - 1) * (second - first)
     seconds = None
     if one.seconds is not None and two.seconds is not None:
         seconds = deep(one.seconds, two.seconds)
     return two._replace(
-        bytes=deep(one.bytes, two.bytes),
+        bytes=deep(one.bytes, two.bytes)
+        if keeps
+        else two.bytes + (layers - 2) * (two.arguments - one.arguments),
         arguments=deep(one.arguments, two.arguments),
         seconds=seconds,
         kernels=deep(one.kernels, two.kernels),
