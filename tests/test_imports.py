@@ -26,7 +26,7 @@ ROOMS = {
     "thresholds": "checks",
     "scoring": "checks",
     "config": "",
-    "devices": "checks config",
+    "devices": "checks config files",
     "data": "cache checks config files progress seals store",
     "models": "checks config devices",
     "inputs": "cache config data files models store",

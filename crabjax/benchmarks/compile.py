@@ -8,27 +8,32 @@ a configuration names, or stated. Seconds are estimates, never measurements: the
 (TPU), or a roofline and 3 microseconds a kernel (GPU); docs/devices.md has the assumptions. The
 share of peak is that of arithmetic counted by hand, of the plain padded computation, at the chip's
 bfloat16 rate. A fit is compiled by its parts, a training step and a validation batch; the row "fit"
-adds them up. The exit status is 1 if something does not fit.
+adds them up. DistilBERT is reckoned from programs of one and of two layers. Members go through the
+chip as the plan of a run would have them. The exit status is 1 if something does not fit.
 """
 
 import argparse
 import dataclasses
+import functools
 import sys
 from collections import Counter
 from collections.abc import Iterator
-from typing import Any
+from pathlib import Path
+from typing import Any, NamedTuple
 
 import jax
 
 from crabjax.benchmarks.common import Row
 from crabjax.benchmarks.programs import (
+    Layout,
     Program,
-    Sizes,
     bytes_between_steps,
+    lay_out,
     programs,
-    sizes_of,
     steps_of,
+    with_layers,
 )
+from crabjax.benchmarks.shapes import Sizes, encoder_of, sizes_of
 from crabjax.config import Config, load_config
 from crabjax.devices.batches import LARGEST_BATCH
 from crabjax.devices.chips import CHIPS, Chip, find_chip
@@ -45,13 +50,21 @@ SIZES = {
     "documents": "to train on and choose from",
     "words": "of the vocabulary",
     "labels": "of the data",
-    "members": "trained and predicted at once",
-    "layers": "of DistilBERT; fewer compile sooner",
+    "members": "of the ensemble; of text classifiers those of all seeds",
+    "layers": "of DistilBERT to compile; else it is reckoned from one and two",
 }
 
 
 class DoesNotFitError(RuntimeError):
     """A program needs more memory than the chip has."""
+
+
+class Target(NamedTuple):
+    """What is compiled for, where what was compiled lies, and how much is said of it."""
+
+    chip: Chip
+    keep: Path | None = None
+    slowest: int = 0
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -62,6 +75,18 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--program", nargs="+", choices=list(PARTS), default=list(PARTS))
     for name, what in SIZES.items():
         parser.add_argument(f"--{name}", type=int, help=what)
+    parser.add_argument(
+        "--at-once", type=int, help="members trained and predicted at once, not as the plan has it"
+    )
+    parser.add_argument(
+        "--keep", help="folder of what was compiled: done once, and read the next time"
+    )
+    parser.add_argument(
+        "--slowest",
+        type=int,
+        default=0,
+        help="say where the time of a program goes, in so many lines",
+    )
     parser.add_argument(
         "--set", action="append", default=[], dest="overrides", metavar="SECTION.KEY=VALUE"
     )
@@ -76,18 +101,21 @@ def absent_device(arguments: argparse.Namespace) -> Row:
 
 def run(arguments: argparse.Namespace) -> list[Row]:
     """A row for every program of every classifier asked for, and one for a whole fit."""
-    chip = find_chip(arguments.chip)
+    keep = Path(arguments.keep) if arguments.keep else None
+    target = Target(find_chip(arguments.chip), keep, arguments.slowest)
     # Else JAX would look for TPUs and GPUs, and wait for those that its plug-ins promise.
     jax.config.update("jax_platforms", "cpu")
     # A program that was compiled before leaves no machine code to look at.
     jax.config.update("jax_enable_compilation_cache", False)
-    chip_devices(chip.name)
+    chip_devices(arguments.chip)
     names = [arguments.config] if arguments.config else [PAPER[name] for name in arguments.model]
-    rows = []
+    overrides, rows = list(arguments.overrides), []
+    if arguments.at_once is not None:
+        overrides.append(f"devices.members_at_once={arguments.at_once}")
     for name in names:
-        config = load_config(name, arguments.overrides)
+        config = load_config(name, overrides)
         sizes = sizes_of(config, **{one: getattr(arguments, one) for one in SIZES})
-        rows += _rows(chip, config, sizes, arguments.program)
+        rows += _rows(target, config, sizes, arguments.program)
     return rows
 
 
@@ -105,38 +133,88 @@ def check(rows: list[Row]) -> None:
             )
 
 
-def _rows(chip: Chip, config: Config, sizes: Sizes, wanted: list[str]) -> list[Row]:
-    made, reports = programs(config, sizes), {}
+def compiled(
+    target: Target, config: Config, sizes: Sizes, layout: Layout, name: str
+) -> tuple[Program, Report]:
+    """A program and what the compiler made of it.
+
+    Layers of an encoder are alike but the last: unless their number is stated, programs of one and
+    of two are compiled, and what the second adds is counted for all others.
+    """
+    program = programs(config, sizes, layout)[name]
+    if config.model.name != "distilbert" or sizes.layers is not None or name == "score":
+        return program, _compile(target, config, program)
+    one, two = (
+        compiled(target, config, *with_layers(config, sizes, layout, layers), name)[1]
+        for layers in (1, 2)
+    )
+    return program, at_depth(encoder_of(config, sizes).layers, one, two, keeps=name == "step")
+
+
+def at_depth(layers: int, one: Report, two: Report, keeps: bool) -> Report:
+    """The report of a deeper program from those with one layer and with two.
+
+    Args:
+      layers: it has.
+      one: of one layer, which is the last.
+      two: of two layers.
+      keeps: whether what a layer computes is kept; else the next takes its place.
+    """
+    deep = lambda first, second: first + (layers - 1) * (second - first)
+    seconds = None
+    if one.seconds is not None and two.seconds is not None:
+        seconds = deep(one.seconds, two.seconds)
+    return two._replace(
+        bytes=deep(one.bytes, two.bytes)
+        if keeps
+        else two.bytes + (layers - 2) * (two.arguments - one.arguments),
+        arguments=deep(one.arguments, two.arguments),
+        seconds=seconds,
+        kernels=deep(one.kernels, two.kernels),
+        moved=deep(one.moved, two.moved),
+        opaque=deep(one.opaque, two.opaque),
+        compile_seconds=one.compile_seconds + two.compile_seconds,
+    )
+
+
+def _rows(target: Target, config: Config, sizes: Sizes, wanted: list[str]) -> list[Row]:
+    layout, made, reports = lay_out(target.chip, config, sizes), {}, {}
     for one in (name for part in wanted for name in PARTS[part]):
-        reports[one] = _compiled(chip, config, made[one])
-    rows = [_row(config, sizes, made[one], report) for one, report in reports.items()]
+        made[one], reports[one] = compiled(target, config, sizes, layout, one)
+    rows = [_row(config, sizes, layout, made[one], report) for one, report in reports.items()]
     if "fit" in wanted:
-        rows.insert(2, _fit_row(config, sizes, made, reports))
+        rows.insert(2, _fit_row(config, sizes, layout, made, reports))
     for row in rows:
         if row["GB"] > row["GB of chip"]:
-            row["fits"] = "no: " + _remedy(chip, config, sizes, row)
+            row["fits"] = "no: " + _remedy(target, config, sizes, row)
     return rows
 
 
-def _compiled(chip: Chip, config: Config, program: Program) -> Report:
-    what = f"{config.model.name} {program.name}"
-    print(f"compiling for {chip.name}: {what}", file=sys.stderr, flush=True)
-    return compile_for(chip.name, program.function, *program.arguments, axes=program.axes)
+def _compile(target: Target, config: Config, program: Program) -> Report:
+    what, chip = f"{config.model.name} {program.name}", target.chip.name
+    print(f"compiling for {chip}: {what}", file=sys.stderr, flush=True)
+    found = compile_for(
+        chip, program.function, *program.arguments, axes=program.axes, keep=target.keep
+    )
+    for seconds, where in found.slowest[: target.slowest]:
+        print(f"{seconds / (found.seconds or 1):6.1%} {where}", file=sys.stderr)
+    return found
 
 
-def _row(config: Config, sizes: Sizes, program: Program, report: Report) -> Row:
+def _row(config: Config, sizes: Sizes, layout: Layout, program: Program, report: Report) -> Row:
     seconds, whole = report.seconds, [one.whole_vocabulary for one in report.scatters]
     return {
         "what": config.model.name,
         "program": program.name,
-        "members": sizes.members,
+        "members": program.members,
+        "computed again": (program.name in ("step", "fit") and layout.recomputed) or "-",
         "GB": report.bytes / 1e9,
         "GB of chip": report.chip.memory / 1e9,
         "fits": "yes",
         "estimated s": seconds,
         "of peak": (seconds and program.flops / seconds / report.chip.bfloat16) or None,
         "x roofline": seconds and seconds / (report.roofline_seconds or seconds),
-        "rate": seconds and _rate(program, seconds),
+        "rate": seconds and _rate(sizes, program, seconds),
         "kernels": report.kernels,
         "opaque": report.opaque,
         "loops": _counted(str(loop) for loop in report.loops),
@@ -148,19 +226,21 @@ def _row(config: Config, sizes: Sizes, program: Program, report: Report) -> Row:
     }
 
 
-def _fit_row(config: Config, sizes: Sizes, made: Any, reports: dict[str, Report]) -> Row:
-    """A whole fit from its parts: at most so many epochs, each of steps and validation batches.
+def _fit_row(
+    config: Config, sizes: Sizes, layout: Layout, made: Any, reports: dict[str, Report]
+) -> Row:
+    """A fit of the members at once: at most so many epochs, each of steps and validation batches.
 
     Beside the larger part, the best parameters so far and the documents stay in memory.
     """
-    epochs, steps, batches = steps_of(config, sizes)
+    epochs, steps, batches = steps_of(config, layout)
     step, validation = reports["step"], reports["validation"]
     larger = max(step, validation, key=lambda report: report.bytes)
     seconds = None
     if step.seconds is not None and validation.seconds is not None:
         seconds = epochs * (steps * step.seconds + batches * validation.seconds)
     total = larger._replace(
-        bytes=larger.bytes + bytes_between_steps(config, sizes),
+        bytes=larger.bytes + bytes_between_steps(config, sizes, layout),
         seconds=seconds,
         kernels=epochs * (steps * step.kernels + batches * validation.kernels),
         opaque=step.opaque + validation.opaque,
@@ -174,13 +254,14 @@ def _fit_row(config: Config, sizes: Sizes, made: Any, reports: dict[str, Report]
     flops = epochs * (steps * made["step"].flops + batches * made["validation"].flops)
     fit = made["step"]._replace(name="fit", flops=flops, items=epochs * steps * made["step"].items)
     loops = f"at most {epochs} epochs x ({steps} steps + {batches} validations)"
-    return _row(config, sizes, fit, total) | {"loops": loops}
+    return _row(config, sizes, layout, fit, total) | {"loops": loops}
 
 
-def _rate(program: Program, seconds: float) -> str:
+def _rate(sizes: Sizes, program: Program, seconds: float) -> str:
     if program.name == "score":
         return f"{1e12 * seconds / program.items:.3g} ps an evaluation"
-    return f"{program.items / seconds:.4g} documents/s"
+    groups = -(-sizes.members // program.members)
+    return f"{program.items / (groups * seconds):.4g} documents/s"
 
 
 def _counted(words: Iterator[str]) -> str:
@@ -189,33 +270,36 @@ def _counted(words: Iterator[str]) -> str:
     return "; ".join(f"{count} times {word}" if count > 1 else word for word, count in found) or "0"
 
 
-def _remedy(chip: Chip, config: Config, sizes: Sizes, row: Row) -> str:
+def _remedy(target: Target, config: Config, sizes: Sizes, row: Row) -> str:
     """The first setting with which the program of a row, compiled again, fits."""
     if row["program"] == "score":
         return "a run scores fewer candidates at once by itself"
-    for setting, changed, smaller in _smaller(config, sizes, row):
-        name = "step" if row["program"] == "fit" else row["program"]
-        needed = _compiled(chip, changed, programs(changed, smaller)[name]).bytes
+    name = "step" if row["program"] == "fit" else row["program"]
+    for setting, changed in _smaller(config, sizes, row):
+        layout = lay_out(target.chip, changed, sizes)
+        needed = compiled(target, changed, sizes, layout, name)[1].bytes
         if row["program"] == "fit":
-            needed += bytes_between_steps(changed, smaller)
-        if needed <= chip.memory:
+            needed += bytes_between_steps(changed, sizes, layout)
+        if needed <= target.chip.memory:
             return f"{setting} would make it fit ({needed / 1e9:.1f} GB)"
-    return "no setting of members_at_once, predict_batch or precision makes it fit"
+    return "no setting of members_at_once, predict_batch or rematerialise makes it fit"
 
 
-def _smaller(config: Config, sizes: Sizes, row: Row) -> Iterator[tuple[str, Config, Sizes]]:
-    """What could be tried, in this order; what a program needs is about proportional to both."""
-    share = 0.95 * row["GB of chip"] / row["GB"]
+def _smaller(config: Config, sizes: Sizes, row: Row) -> Iterator[tuple[str, Config]]:
+    """What could be tried, in this order; what a program needs is about proportional to sizes."""
+    share, trial = 0.95 * row["GB of chip"] / row["GB"], functools.partial(_with_setting, config)
     if row["program"] == "predict":
         batch = config.devices.predict_batch or LARGEST_BATCH
         for size in sorted({max(int(share * batch / cut), 1) for cut in (1, 2, 8)}, reverse=True):
-            devices = dataclasses.replace(config.devices, predict_batch=size)
-            changed = dataclasses.replace(config, devices=devices)
-            yield f"devices.predict_batch={size}", changed, sizes
-    counts = {max(int(share * sizes.members / cut), 1) for cut in (1, 2)} - {sizes.members}
+            yield trial("predict_batch", size)
+    counts = {max(int(share * row["members"] / cut), 1) for cut in (1, 2)} - {row["members"]}
     for count in sorted(counts, reverse=True):
-        fewer = dataclasses.replace(sizes, members=count)
-        yield f"devices.members_at_once={count}", config, fewer
+        yield trial("members_at_once", count)
     if config.model.name == "distilbert" and not config.devices.rematerialise:
-        devices = dataclasses.replace(config.devices, rematerialise=True)
-        yield "devices.rematerialise=true", dataclasses.replace(config, devices=devices), sizes
+        yield trial("rematerialise", True)
+
+
+def _with_setting(config: Config, name: str, value: Any) -> tuple[str, Config]:
+    devices = dataclasses.replace(config.devices, **{name: value})
+    said = f"devices.{name}={str(value).lower()}"
+    return said, dataclasses.replace(config, devices=devices)

@@ -2,11 +2,16 @@
 
 libtpu compiles for TPUs and JAX's CUDA plug-in for GPUs on a machine that has neither. What comes
 back is text and sizes: whether the program fits, what loops, scatters and collectives it has, and
-an estimate of its time (``devices.estimate``). Nothing runs.
+an estimate of its time (``devices.estimate``). Nothing runs. What a compiler took minutes for can
+be kept in a folder and is read from there the next time.
 """
 
 import functools
+import gzip
+import hashlib
+import importlib.metadata
 import importlib.util
+import json
 import os
 import re
 import tempfile
@@ -21,7 +26,9 @@ from jax.sharding import SingleDeviceSharding
 
 from crabjax.devices import hlo
 from crabjax.devices.chips import Chip, find_chip
-from crabjax.devices.estimate import Cost, estimate
+from crabjax.devices.estimate import Cost, estimate, slowest
+from crabjax.devices.memory import compiled_bytes
+from crabjax.files import atomic_write
 
 _PLUG_INS = {"tpu": ("libtpu",), "cuda": ("jax_cuda12_plugin", "jax_cuda13_plugin")}
 # libtpu asks the machine, or the network, what it runs on unless it is told; and it lets one
@@ -61,6 +68,7 @@ class Report(NamedTuple):
       grouped_convolutions: number of them.
       compare_and_swaps: number of such atomics in the machine code of a GPU.
       compile_seconds: what compiling took here.
+      slowest: estimated seconds and what they go into, the most first.
     """
 
     chip: Chip
@@ -76,6 +84,7 @@ class Report(NamedTuple):
     grouped_convolutions: int = 0
     compare_and_swaps: int = 0
     compile_seconds: float = 0.0
+    slowest: tuple[tuple[float, str], ...] = ()
 
     @property
     def fits(self) -> bool:
@@ -88,11 +97,22 @@ class Report(NamedTuple):
         return None if self.seconds is None else self.seconds - self.chip.launch * self.kernels
 
 
+class _Made(NamedTuple):
+    """What a compiler gave: sizes, and the text unless it had no room for the program."""
+
+    bytes: float
+    arguments: float = 0.0
+    text: str = ""
+    compare_and_swaps: int = 0
+    seconds: float = 0.0
+
+
 def compile_for(
     chip: str,
     function: Callable[..., Any],
     *arguments: Any,
     axes: Mapping[str, int] | None = None,
+    keep: Path | None = None,
 ) -> Report:
     """Compiles a function for a chip that need not be there.
 
@@ -103,26 +123,37 @@ def compile_for(
         sharding lie on one device; see :func:`chip_devices` for more of them.
       axes: sizes by name, to tell what loops run over. "words" is the vocabulary: scatters into
         arrays with an axis as long as that are told apart.
+      keep: a folder; the same program is compiled for the same chip once and then read from there.
 
     Raises:
       UnknownChipError: listing the known ones.
       MissingPlugInError: saying what to install.
       CompileError: in one line.
     """
-    known, axes = find_chip(chip), dict(axes or {})
+    known = find_chip(chip)
     device = SingleDeviceSharding(chip_devices(chip)[0])
     if not hasattr(function, "lower"):
         function = jax.jit(function)
-    start = time.perf_counter()
     lowered: Any = function.lower(*jax.tree.map(functools.partial(_placed, device), arguments))  # type: ignore[attr-defined]
-    try:
-        compiled, swaps = _compiled(known, lowered)
-    except jax.errors.JaxRuntimeError as error:
-        if (needed := _refused_bytes(error)) is not None:
-            return Report(known, needed, compile_seconds=time.perf_counter() - start)
-        said = str(error).partition("\n")[0]
-        raise CompileError(f"{chip}: the compiler gave up on the program: {said}") from error
-    return _report(known, lowered, compiled, axes, swaps, time.perf_counter() - start)
+    program = lowered.as_text()
+    file = None if keep is None else keep / f"{chip}-{_fingerprint(known, program)}.json.gz"
+    if file is not None and file.exists():
+        made = _Made(*json.loads(gzip.decompress(file.read_bytes())))
+    else:
+        made = _make(known, lowered)
+        if file is not None:
+            file.parent.mkdir(parents=True, exist_ok=True)
+            with atomic_write(file) as out:
+                out.write(gzip.compress(json.dumps(made).encode()))
+    return _report(known, program, made, dict(axes or {}))
+
+
+def _fingerprint(chip: Chip, program: str) -> str:
+    """Of all that the text depends on."""
+    flags = os.environ.get("XLA_FLAGS", "")
+    found = filter(importlib.util.find_spec, ("jaxlib", *_PLUG_INS[chip.platform]))
+    versions = [importlib.metadata.version(name) for name in found]
+    return hashlib.sha256(repr((chip.target, flags, versions, program)).encode()).hexdigest()[:16]
 
 
 @functools.cache
@@ -159,6 +190,20 @@ def _placed(device: SingleDeviceSharding, leaf: Any) -> Any:
     return jax.ShapeDtypeStruct(leaf.shape, leaf.dtype, sharding=device)
 
 
+def _make(chip: Chip, lowered: Any) -> _Made:
+    start = time.perf_counter()
+    try:
+        compiled, swaps = _compiled(chip, lowered)
+    except jax.errors.JaxRuntimeError as error:
+        if (needed := _refused_bytes(error)) is not None:
+            return _Made(needed, seconds=time.perf_counter() - start)
+        said = str(error).partition("\n")[0]
+        raise CompileError(f"{chip.name}: the compiler gave up on the program: {said}") from error
+    arguments = compiled.memory_analysis().argument_size_in_bytes
+    seconds = time.perf_counter() - start
+    return _Made(compiled_bytes(compiled), arguments, compiled.as_text(), swaps, seconds)
+
+
 def _compiled(chip: Chip, lowered: Any) -> tuple[Any, int]:
     """The compiled program, and the compare-and-swaps in the machine code of a GPU."""
     if chip.platform == "tpu":
@@ -191,29 +236,25 @@ def _refused_bytes(error: RuntimeError) -> float | None:
     return float(found[1]) * 2.0 ** {"K": 10, "M": 20, "G": 30, "T": 40}[found[2]]
 
 
-def _report(chip: Chip, lowered, compiled, axes: dict[str, int], swaps: int, seconds: float):
-    memory = compiled.memory_analysis()
-    module = hlo.parse(compiled.as_text())
+def _report(chip: Chip, program: str, made: _Made, axes: dict[str, int]) -> Report:
+    if not made.text:
+        return Report(chip, made.bytes, compile_seconds=made.seconds)
+    module = hlo.parse(made.text)
     cost: Cost = estimate(module, chip)
-    needed = (
-        memory.temp_size_in_bytes
-        + memory.argument_size_in_bytes
-        + memory.output_size_in_bytes
-        - memory.alias_size_in_bytes
-    )
-    groups = re.findall(r"(?:feature|batch)_group_count = (\d+)", lowered.as_text())
+    groups = re.findall(r"(?:feature|batch)_group_count = (\d+)", program)
     return Report(
         chip=chip,
-        bytes=needed,
-        arguments=memory.argument_size_in_bytes,
+        bytes=made.bytes,
+        arguments=made.arguments,
         seconds=cost.seconds,
         kernels=cost.kernels,
         moved=cost.bytes,
         opaque=cost.opaque,
         loops=tuple(hlo.loops(module, axes)),
-        scatters=tuple(hlo.scatters(module, axes.get("words"))),
+        scatters=tuple(hlo.scatters(module, axes)),
         collectives=tuple(hlo.collectives(module)),
         grouped_convolutions=sum(int(size) > 1 for size in groups),
-        compare_and_swaps=swaps,
-        compile_seconds=seconds,
+        compare_and_swaps=made.compare_and_swaps,
+        compile_seconds=made.seconds,
+        slowest=slowest(module, chip),
     )

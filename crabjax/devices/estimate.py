@@ -15,8 +15,10 @@ Kernels that the compiler does not show the inside of (Pallas, cuDNN) count thei
 many there are is counted too.
 """
 
+import functools
 import math
 import re
+from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
 from crabjax.devices.chips import Chip
@@ -73,31 +75,54 @@ class Cost(NamedTuple):
         )
 
 
+class Kernel(NamedTuple):
+    """A kernel of a program, with the cost of all its runs."""
+
+    instruction: Instruction
+    times: int
+    cost: Cost
+
+
 def estimate(module: Module, chip: Chip) -> Cost:
     """The cost of one run of a program."""
-    known: dict[str, Cost] = {}
-    kernel = _tpu_kernel if chip.platform == "tpu" else _gpu_kernel
+    return _total(kernels(module, chip))
 
-    def cost_of(name: str) -> Cost:
-        if name not in known:
-            total = Cost()
-            for one in module.computations[name].values():
-                total = total.plus(step(one, module.computations[name]))
-            known[name] = total
-        return known[name]
 
-    def step(one: Instruction, computation: Computation) -> Cost:
+def kernels(module: Module, chip: Chip) -> Iterator[Kernel]:
+    """What one run of a program starts, in the order of the text."""
+    return _kernels(module, chip, module.entry, 1)
+
+
+def slowest(module: Module, chip: Chip) -> tuple[tuple[float, str], ...]:
+    """Estimated seconds by place in the Python program and type of the result, the most first."""
+    found: dict[str, float] = {}
+    for one, _, cost in kernels(module, chip):
+        what = f"{one.source or one.op} {' '.join(map(str, one.arrays[:3]))}"
+        found[what] = found.get(what, 0.0) + cost.seconds
+    return tuple(sorted(((seconds, what) for what, seconds in found.items()), reverse=True))
+
+
+def _kernels(module: Module, chip: Chip, name: str, times: int) -> Iterator[Kernel]:
+    """Those of a computation that runs so many ``times``."""
+    computation = module.computations[name]
+    of_chip = _tpu_kernel if chip.platform == "tpu" else _gpu_kernel
+    inside = functools.partial(_kernels, module, chip)
+    for one in computation.values():
         if one.op == "while":
-            return cost_of(body_of(one)).times(trip_count(module, one) or 1)
-        if one.op == "conditional":
-            return max(map(cost_of, one.called), key=lambda cost: cost.seconds)
-        if one.op == "call" or (one.op == "async-start" and chip.platform == "cuda" and one.called):
-            return cost_of(one.called[0])
-        if one.op in _FREE or one.op.endswith(("-start", "-done")):
-            return Cost()
-        return kernel(module, one, computation, chip)
+            yield from inside(body_of(one), times * (trip_count(module, one) or 1))
+        elif one.op == "conditional":
+            branches = [list(inside(called, times)) for called in one.called]
+            yield from max(branches, key=lambda branch: _total(branch).seconds)
+        elif one.op == "call" or (
+            one.op == "async-start" and chip.platform == "cuda" and one.called
+        ):
+            yield from inside(one.called[0], times)
+        elif one.op not in _FREE and not one.op.endswith(("-start", "-done")):
+            yield Kernel(one, times, of_chip(module, one, computation, chip).times(times))
 
-    return cost_of(module.entry)
+
+def _total(found: Iterable[Kernel]) -> Cost:
+    return functools.reduce(Cost.plus, (kernel.cost for kernel in found), Cost())
 
 
 def _tpu_kernel(module: Module, one: Instruction, computation: Computation, chip: Chip) -> Cost:
@@ -141,31 +166,32 @@ def _fusion_bytes(
     parameters = {int(i.operands[0]): i.name for i in inside.values() if i.op == "parameter"}
     for place, operand in enumerate(one.operands):
         name = parameters.get(place, "")
-        users = [i for i in inside.values() if name in i.operands]
-        whole = _size(computation, operand)
-        total += min(whole, sum(_read(module, user, name, whole) for user in users))
+        total += _read(module, inside, name, _size(computation, operand))
     root = module.root(one.called[0])
     written = [inside[name] for name in root.operands] if root.op == "tuple" else [root]
     total += sum(_written(module, result, inside) for result in written)
     return total if one.bytes else min(total, sum(_size(computation, o) for o in one.operands))
 
 
-def _read(module: Module, user: Instruction, name: str, whole: int) -> int:
-    """Bytes of the parameter ``name`` of a fusion that one of its users reads."""
-    if user.operands[0] == name:
-        if user.op in ("dynamic-slice", "gather", "slice"):
-            return user.bytes or sum(array.bytes for array in user.arrays)
-        if user.op in ("dynamic-update-slice", "scatter"):
-            return 0
-    if user.op == "fusion" and user.called[0] in module.computations:
-        inner = module.computations[user.called[0]]
-        place = user.operands.index(name)
-        parameter = next(
-            i.name for i in inner.values() if i.op == "parameter" and i.operands[0] == str(place)
-        )
-        users = [i for i in inner.values() if parameter in i.operands]
-        return min(whole, sum(_read(module, i, parameter, whole) for i in users))
-    return whole
+def _read(module: Module, inside: Computation, name: str, whole: int) -> int:
+    """Bytes of a value of ``whole`` bytes that the instructions of a fusion read."""
+    total = 0
+    for user in inside.values():
+        if name not in user.operands:
+            continue
+        first = user.operands[0] == name
+        if first and user.op in ("dynamic-slice", "gather", "slice", "bitcast"):
+            part = user.bytes or sum(array.bytes for array in user.arrays)
+            total += part if user.root else _read(module, inside, user.name, part)
+        elif user.op == "fusion" and user.called[0] in module.computations:
+            inner, place = module.computations[user.called[0]], str(user.operands.index(name))
+            given = next(
+                i for i in inner.values() if i.op == "parameter" and i.operands[0] == place
+            )
+            total += _read(module, inner, given.name, whole)
+        elif not (first and user.op in ("dynamic-update-slice", "scatter")):
+            total += whole
+    return min(whole, total)
 
 
 def _written(module: Module, result: Instruction, inside: Computation) -> int:

@@ -253,15 +253,20 @@ def _over(trips: int | None, axes: dict[str, int]) -> str:
     return " or ".join(names)
 
 
-def scatters(module: Module, vocabulary: int | None) -> list[Scatter]:
-    """Every scatter; one into an array with an axis of ``vocabulary`` or more covers all of it."""
-    found = []
+def scatters(module: Module, axes: dict[str, int]) -> list[Scatter]:
+    """Every scatter; one into an array with an axis of all "words" or more covers all of them.
+
+    Compilers may lay the tables of all "members" end to end.
+    """
+    words, members, found = axes.get("words"), axes.get("members", 1), []
     for one, computation in instructions(module):
         if one.op != "scatter":
             continue
-        updates = computation[one.operands[-1]].arrays[0]
-        whole = vocabulary is not None and max(one.arrays[0].sizes, default=0) >= vocabulary
-        found.append(Scatter(one.arrays[0], updates, whole))
+        target, updates = one.arrays[0], computation[one.operands[-1]].arrays[0]
+        longest = max(target.sizes, default=0)
+        if members not in target.sizes and longest % members == 0:
+            longest //= members
+        found.append(Scatter(target, updates, words is not None and longest >= words))
     return found
 
 

@@ -19,9 +19,9 @@ from crabjax.models import Recomputed
 
 log = logging.getLogger(__name__)
 
-# Operations of a product that keeps a chip busy for longer than it takes to start: 50 microseconds
-# at 200 TFLOP/s, 10 at 1,000.
-_FILLS = 1e10
+# Operations of a product that keeps a chip busy for longer than it takes to start: 100 microseconds
+# at 200 TFLOP/s, 20 at 1,000.
+_FILLS = 2e10
 _SET, _FILLED = "as set", "one after another, as the products of one fill the device"
 
 
@@ -127,7 +127,7 @@ def _sizes(recipe, devices: DevicesConfig, most: int, shapes, device) -> tuple[l
     """How many members at once, the first that fits, and the reason for fewer than all."""
     if devices.members_at_once is not None:
         return [min(devices.members_at_once, most)], _SET
-    if most > 1 and _fills(recipe, shapes, device):
+    if most > 1 and fills(_trace(recipe, shapes, 1), device.platform):
         # By the compiler's estimates five DistilBERTs at once, with nothing computed again, take
         # 0.92 times as long on an H100 as one after another. On a v5e they fit only if some of it
         # is computed again, and take 1.5 times as long.
@@ -146,13 +146,12 @@ def _needed(recipe: Recipe, shapes: FitShapes, device: Device, members: int) -> 
     return documents + members * (fit_bytes(recipe, shapes, 1, device.platform) - documents)
 
 
-def _fills(recipe: Recipe, shapes: FitShapes, device: Device) -> bool:
-    """Whether most of the arithmetic of one member is in products that fill the device."""
-    if device.platform == "cpu":  # its cores share members out
+def fills(program: jax.stages.Traced, platform: str) -> bool:
+    """Whether most of the arithmetic of one member is in products that fill an accelerator."""
+    if platform == "cpu":  # its cores share members out
         return False
-    products = list(_products(_trace(recipe, shapes, 1).jaxpr.jaxpr, device.platform))
-    large = sum(one for one in products if one >= _FILLS)
-    return large > sum(products) / 2
+    products = list(_products(program.jaxpr.jaxpr, platform))
+    return sum(one for one in products if one >= _FILLS) > sum(products) / 2
 
 
 def _products(jaxpr: Any, platform: str):

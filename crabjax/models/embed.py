@@ -11,6 +11,7 @@ from flax import nnx
 
 from crabjax.checks import check_not_empty, check_rank
 from crabjax.devices.batches import side_by_side
+from crabjax.models.encoder import Encoder
 from crabjax.models.pretrained import (
     Architecture,
     Pooling,
@@ -19,7 +20,7 @@ from crabjax.models.pretrained import (
     read_pooling,
 )
 from crabjax.models.pretrained_files import find_pretrained, resolve_pretrained
-from crabjax.models.transformer import Encoder, parameter_shapes
+from crabjax.models.transformer import parameter_shapes
 
 # Lengths that batches are padded to: each costs a compilation, each gap costs wasted tokens.
 LENGTHS = (8, 16, 24, 32, 48, 64, 96, 128, 192, 256, 384, 512)
@@ -95,7 +96,8 @@ def _vectors(
     """Tokens [B, T] -> document vectors [B, D], float32."""
     make = partial(Encoder, architecture, jnp.dtype(precision), "nothing")
     definition = nnx.graphdef(nnx.eval_shape(lambda: make(rngs=nnx.Rngs(0))))
-    states = nnx.merge(definition, params)(tokens).astype(jnp.float32)  # [B, T, D]
+    encode = nnx.merge(definition, params)
+    states = encode(tokens, read=None if pooling.mean else 1).astype(jnp.float32)  # [B, T or 1, D]
     return pool_states(states, tokens != 0, pooling)
 
 

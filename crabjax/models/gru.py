@@ -95,15 +95,17 @@ def _backward(saved, gradient):
     start, over = jnp.zeros_like(states[0]), (gradient, to_gates, update)
     _, totals = lax.scan(step, start, over, reverse=True, unroll=UNROLL)
     of_state = _thrice(totals) * to_gates
-    both = of_state[:, :, : 2 * len(state_kernel)]
-    of_input = jnp.concatenate([both, totals * to_candidate], axis=2)
+    # Words have the same part in the gates, but for the candidate, which no reset gate scales.
+    more = totals * (to_candidate * (1 - reset))
+    kernels = jnp.einsum("tbi,tbg->ig", words, of_state), jnp.einsum("tbi,tbg->ig", words, more)
+    biases = jnp.sum(of_state, axis=(0, 1)), jnp.sum(more, axis=(0, 1))
     return (
-        of_input @ input_kernel.T,
+        of_state @ input_kernel.T + more @ _last_gate(input_kernel).T,
         None,
-        jnp.einsum("tbi,tbg->ig", words, of_input),
+        _add_to_last_gate(*kernels),
         jnp.einsum("tbi,tbg->ig", before, of_state),
-        jnp.sum(of_input, axis=(0, 1)),
-        jnp.sum(of_state, axis=(0, 1)),
+        _add_to_last_gate(*biases),
+        biases[0],
     )
 
 
@@ -120,6 +122,16 @@ def _gates(projected, recurrent, biases, live):
     from_state = (recurrent + state_bias)[..., 2 * size :]
     candidate = jnp.tanh((projected + input_bias)[..., 2 * size :] + reset * from_state)
     return reset, jnp.where(_spread(live, size), update, 1), candidate, from_state
+
+
+def _last_gate(kernel):
+    """The candidate's third [..., 2 * H] of [..., 6 * H]."""
+    return kernel[..., 2 * kernel.shape[-1] // 3 :]
+
+
+def _add_to_last_gate(kernel, more):
+    """[..., 6 * H] with [..., 2 * H] added to its last third."""
+    return kernel + jnp.pad(more, [(0, 0)] * (more.ndim - 1) + [(2 * more.shape[-1], 0)])
 
 
 def _thrice(values):

@@ -17,6 +17,10 @@ class Noise(NamedTuple):
     rows: jax.Array
     columns: jax.Array
 
+    def first(self, rows: int) -> "Noise":
+        """That of the first rows, on the axis before the last."""
+        return Noise(self.rows[..., :rows, :], self.columns)
+
 
 def draw_noise(key: jax.Array | None, rate: float, shape: tuple[int, ...]) -> Noise | None:
     """What decides which values of an array are dropped; None without a key or a rate."""

@@ -14,7 +14,7 @@ from crabjax.devices import hlo
 from crabjax.devices.atomics import FLAG
 from crabjax.devices.chips import CHIPS, UnknownChipError, find_chip
 from crabjax.devices.compile_for import MissingPlugInError, chip_devices, compile_for
-from crabjax.devices.estimate import Cost, estimate
+from crabjax.devices.estimate import Cost, estimate, slowest
 
 # A program as the compiler for GPUs writes it, cut down: a loop of 7 around one of unknown length,
 # a branch, a scatter inside a fusion, a matrix product, a collective.
@@ -102,11 +102,17 @@ def test_loops_by_trip_count_and_what_they_run_over():
 
 def test_scatters_and_collectives():
     module = hlo.parse(TEXT)
-    (scatter,) = hlo.scatters(module, 1000)
+    (scatter,) = hlo.scatters(module, {"words": 1000})
     assert str(scatter) == "f32[20,64] into f32[1000,64]"
     assert scatter.whole_vocabulary
-    assert not hlo.scatters(module, 1001)[0].whole_vocabulary
-    assert not hlo.scatters(module, None)[0].whole_vocabulary
+    for axes, whole in (
+        ({"words": 1001}, False),
+        ({}, False),
+        ({"words": 200, "members": 5}, True),
+        ({"words": 201, "members": 5}, False),
+        ({"words": 201, "members": 3}, True),
+    ):
+        assert hlo.scatters(module, axes)[0].whole_vocabulary == whole
     assert hlo.collectives(module) == ["all-reduce f32[8,128]"]
 
 
@@ -157,6 +163,36 @@ def test_the_estimate_of_a_tpu_takes_the_compilers_cycles():
     assert change == pytest.approx(7 * 3000 / 1.5e9 - bytes_in_loop)
     assert with_cycles.kernels == without.kernels
     assert with_cycles.opaque == 1  # what a matrix product of cuBLAS would be to a TPU
+
+
+def test_a_slice_of_a_slice_reads_no_more_than_it_takes():
+    text = """HloModule jit_g
+
+%fused (p: f32[64,4,1000], i: s32[]) -> f32[1000] {
+  %p = f32[64,4,1000]{2,1,0} parameter(0)
+  %i = s32[] parameter(1)
+  %zero = s32[] constant(0)
+  %four = f32[1,4,1000]{2,1,0} dynamic-slice(%p, %i, %zero, %zero), dynamic_slice_sizes={1,4,1000}
+  %flat = f32[4000]{0} bitcast(%four)
+  %one = f32[1000]{0} slice(%flat), slice={[1000:2000]}
+  ROOT %twice = f32[1000]{0} add(%one, %one)
+}
+
+ENTRY %main (a: f32[64,4,1000], i: s32[]) -> f32[1000] {
+  %a = f32[64,4,1000]{2,1,0} parameter(0)
+  %i.1 = s32[] parameter(1)
+  ROOT %fusion = f32[1000]{0} fusion(%a, %i.1), kind=kLoop, calls=%fused
+}
+"""
+    assert estimate(hlo.parse(text), CHIPS["h100"]).bytes == 4 * (1000 + 1 + 1000)
+
+
+def test_where_the_time_goes():
+    module, chip = hlo.parse(TEXT), CHIPS["a100"]
+    found = slowest(module, chip)
+    assert sum(seconds for seconds, _ in found) == pytest.approx(estimate(module, chip).seconds)
+    assert found == tuple(sorted(found, reverse=True))
+    assert found[0][1] == "fusion f32[8,128]"  # seven launches
 
 
 def test_costs_add_and_multiply():

@@ -10,9 +10,9 @@ import pytest
 from flax import nnx
 
 from crabjax.config import ModelConfig
+from crabjax.models.encoder import Encoder
 from crabjax.models.pretrained import load_parameters, read_architecture
 from crabjax.models.transformer import (
-    Encoder,
     build_distilbert,
     parameter_shapes,
     transformer_classifier,
@@ -29,11 +29,14 @@ def build(family="distilbert", **settings):
     return build_distilbert(config.on("cpu"), LABELS)
 
 
-def load(family):
-    """The encoder as a module, its parameters and the expected values."""
+def load(family, layers=None):
+    """The first layers of an encoder as a module, its parameters and the expected values."""
     folder = FIXTURES / f"tiny_{family}"
     architecture = read_architecture(folder)
     params = load_parameters(folder, family, parameter_shapes(architecture))["encoder"]
+    if layers is not None:
+        architecture = dataclasses.replace(architecture, layers=layers)
+        params["layers"] = jax.tree.map(lambda leaf: leaf[:layers], params["layers"])
     encoder = nnx.eval_shape(
         lambda: Encoder(architecture, jnp.dtype("float32"), "nothing", rngs=nnx.Rngs(0))
     )
@@ -58,10 +61,29 @@ def params(model):
 
 
 @pytest.mark.parametrize("family", FAMILIES)
-def test_hidden_states_equal_pytorch(family):
+@pytest.mark.parametrize("layers", [1, 2])
+def test_states_after_every_layer_equal_pytorch(family, layers):
+    definition, params, expected = load(family, layers)
+    states = nnx.merge(definition, params)(jnp.asarray(expected["tokens"]))
+    np.testing.assert_allclose(states, expected["hidden_states"][layers], atol=1e-5, rtol=0)
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+@pytest.mark.parametrize("key", [None, 3])
+def test_states_that_nobody_reads_are_left_out(family, key):
     definition, params, expected = load(family)
-    states = nnx.merge(definition, params).hidden_states(jnp.asarray(expected["tokens"]))
-    np.testing.assert_allclose(states, expected["hidden_states"], atol=1e-5, rtol=0)
+    tokens, key = jnp.asarray(expected["tokens"]), key and jax.random.key(key)
+
+    def loss(params, **settings):
+        states = nnx.merge(definition, params)(tokens, key, **settings)[:, :1]
+        return jnp.sum(states**3), states
+
+    run = lambda **settings: jax.value_and_grad(loss, has_aux=True)(params, **settings)
+    ((_, found), gradient), ((_, all_of_them), expected_gradient) = run(read=1), run()
+    assert found.shape == (4, 1, 32)
+    np.testing.assert_allclose(found, all_of_them, atol=1e-5, rtol=0)
+    close = lambda a, b: np.testing.assert_allclose(a, b, atol=1e-4, rtol=1e-4)
+    jax.tree.map(close, gradient, expected_gradient)
 
 
 @pytest.mark.parametrize("family", FAMILIES)
