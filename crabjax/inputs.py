@@ -23,10 +23,10 @@ from crabjax.data.encode import (
 from crabjax.data.load import Dataset, load_data
 from crabjax.data.splits import find_files
 from crabjax.data.vectors import find_vectors
-from crabjax.files import DataError, check_json, check_safetensors
+from crabjax.files import DataError, check_json, check_safetensors, sha256
 from crabjax.models import Model, build_model, get_builder
 from crabjax.models.embed import encode_documents, vector_width
-from crabjax.models.pretrained import read_architecture
+from crabjax.models.pretrained import WEIGHTS_FILE, read_architecture
 from crabjax.models.pretrained_files import find_pretrained, resolve_pretrained
 from crabjax.store import Plan, blocks_of, kept
 
@@ -82,7 +82,8 @@ def model_inputs(config: Config, tokens: np.ndarray) -> np.ndarray:
     if config.model.name != "frozen" or config.data.vectors is not None:
         return tokens
     model = config.model.on(jax.default_backend())
-    key = settings_hash([fingerprint(tokens), model.pretrained, model.precision])
+    weights = sha256(resolve_pretrained(model.pretrained) / WEIGHTS_FILE)
+    key = settings_hash([fingerprint(tokens), weights, model.precision])
     plan = Plan(key, (len(tokens), vector_width(model.pretrained)), "float32")
     with kept_folder(key if config.devices.cache else None) as folder:
         return kept(

@@ -149,7 +149,7 @@ def _cut(model: Model) -> bool:
 
     Not on a CPU by models that leave out padding themselves: it takes as long, and more to compile.
     """
-    return not (model.streaming and jax.default_backend() == "cpu")
+    return model.ignores_padding and not (model.streaming and jax.default_backend() == "cpu")
 
 
 def _plan(function: Callable[..., Any], model: Model, params: Params, inputs: Any) -> int:

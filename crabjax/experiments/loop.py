@@ -90,7 +90,7 @@ def step(config: Config, problem: Problem, state: State, progress: Progress) -> 
         seen = pools(config, problem, params, state, look(config, problem, state))
     with progress.phase("evaluate"):
         test_logits = predict_test(config, problem, params)
-        thresholds = decide(config, seen)
+        thresholds = decide(config, seen, test_logits)
         scores = score(test_logits, problem.test_labels, thresholds)
         seen = [pool._replace(beliefs=beliefs_of(pool, config.strategy)) for pool in seen]
         left = [
@@ -140,11 +140,22 @@ def look(config: Config, problem: Problem, state: State) -> list[Look]:
     return looks
 
 
-def decide(config: Config, seen: list[Pool]) -> np.ndarray:
-    """What a probability must exceed for its label to be given, [S]."""
+def decide(config: Config, seen: list[Pool], test_logits: np.ndarray) -> np.ndarray:
+    """What a probability must exceed for its label to be given, [S].
+
+    Learnt from unlabelled documents; where none is left, from those that are to be decided on.
+    """
     if config.ensemble.threshold == "half":
         return np.full(len(seen), HALF)
-    return np.array([ensemble_threshold(pool.logits, pool.unlabelled) for pool in seen])
+    everything = np.arange(test_logits.shape[2])
+    return np.array(
+        [
+            ensemble_threshold(pool.logits, pool.unlabelled)
+            if len(pool.unlabelled)
+            else ensemble_threshold(of_test, everything)
+            for pool, of_test in zip(seen, test_logits)
+        ]
+    )
 
 
 def score(

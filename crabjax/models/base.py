@@ -48,6 +48,8 @@ class Model(NamedTuple):
       table: name of the parameter [V, D] whose rows are looked up by word id and used in no other
         way, if there is one; row 0, padding, is zero. Training then leaves out idle rows.
       streaming: whether on CPU ``apply`` needs little more memory for many rows than for few.
+      ignores_padding: whether zeros after the end of a document change nothing, so that short
+        documents may be predicted in narrower batches.
       recomputing: ``recomputing(what)``, the same model with more or less of it computed again in
         the backward pass, to save memory; None where there is no choice.
     """
@@ -57,17 +59,19 @@ class Model(NamedTuple):
     features: Callable[[Params, jax.Array], jax.Array]
     table: str | None = None
     streaming: bool = False
+    ignores_padding: bool = False
     recomputing: Callable[["Recomputed"], "Model"] | None = None
 
 
 class Classifier(nnx.Module):
     """A module of parameters only: document vectors, then logits from document vectors.
 
-    ``table`` and ``streaming`` are those of :class:`Model`.
+    ``table``, ``streaming`` and ``ignores_padding`` are those of :class:`Model`.
     """
 
     table: str | None = None
     streaming: bool = False
+    ignores_padding: bool = False
 
     @abstractmethod
     def features(self, inputs: jax.Array) -> jax.Array:
@@ -98,7 +102,8 @@ def as_model(build: Callable[[nnx.Rngs], Classifier]) -> Model:
     def features(params: Params, inputs: jax.Array) -> jax.Array:
         return nnx.merge(graph, params).features(inputs)
 
-    return Model(init, apply, features, abstract.table, abstract.streaming)
+    known = abstract.table, abstract.streaming, abstract.ignores_padding
+    return Model(init, apply, features, *known)
 
 
 Build = Callable[[ModelConfig, int, int], Model]

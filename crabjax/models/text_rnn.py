@@ -41,6 +41,7 @@ class TextRNN(Classifier):
 
     table = "embedding"
     streaming = True
+    ignores_padding = True
 
     def __init__(self, config: ModelConfig, vocabulary_size: int, labels: int, rngs: nnx.Rngs):
         table = uniform(rngs, (vocabulary_size, config.embedding), EMBEDDING_BOUND)

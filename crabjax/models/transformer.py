@@ -77,7 +77,7 @@ def transformer_classifier(
             return head.logits(vectors(params, inputs, encoder_key), head_key)
 
         features = lambda params, inputs: vectors(params, inputs, None)
-        return Model(init, apply, features, recomputing=recomputing)
+        return Model(init, apply, features, ignores_padding=True, recomputing=recomputing)
 
     return recomputing("nothing")
 

@@ -19,10 +19,11 @@ from crabjax.files import write_text
 from crabjax.report.markdown_tables import KINDS, Experiments, in_order
 
 _PLACE = re.compile(
-    r"<!-- table (?P<kind>[a-z ]+?)(?: on (?P<on>[^:\n]+?))?(?:: (?P<runs>[^\n]+?))? -->\n"
-    r".*?<!-- end -->",
-    re.DOTALL,
+    r"^<!-- table (?P<kind>[a-z ]+?)(?: on (?P<on>[^:\n]+?))?(?:: (?P<runs>[^\n]+?))? -->\n"
+    r"(?:(?!<!-- table ).)*?^<!-- end -->",
+    re.DOTALL | re.MULTILINE,
 )
+_OPENING = re.compile(r"^<!-- table [^\n]*", re.MULTILINE)
 
 
 class MarkdownError(ValueError):
@@ -62,7 +63,15 @@ def write_markdown(experiments: Experiments, path: Path) -> Filled:
 
 
 def fill(text: str, experiments: Experiments) -> Filled:
-    """The text with every place filled for which there are runs."""
+    """The text with every place filled for which there are runs.
+
+    Raises:
+      MarkdownError: for a kind that is none, and for a place that does not end.
+    """
+    whole = {found.start() for found in _PLACE.finditer(text)}
+    for opening in _OPENING.finditer(text):
+        if opening.start() not in whole:
+            raise MarkdownError(f"{opening.group()}: expected <!-- end --> on a line after it")
     done = {True: 0, False: 0}
     experiments = {
         name: {run.replace("_", " "): records for run, records in runs.items()}
@@ -88,14 +97,18 @@ def _listed(text: str | None) -> list[str]:
 
 def _chosen(experiments: Experiments, on: Sequence[str], names: Sequence[str]) -> Experiments:
     """The experiments and runs of a place; nothing if one that it names is missing."""
-    for one in on:
-        if not any(_is_called(experiment, one) for experiment in experiments):
-            return {}
+    covered = {
+        experiment: runs
+        for experiment, runs in experiments.items()
+        if not on or any(_is_called(experiment, one) for one in on)
+    }
+    whole = {e: runs for e, runs in covered.items() if all(name in runs for name in names)}
+    found = all(any(_is_called(experiment, one) for experiment in covered) for one in on)
+    if on and not (found and len(whole) == len(covered)):
+        return {}
     chosen = {
         experiment: {name: runs[name] for name in names} if names else in_order(runs)
-        for experiment, runs in experiments.items()
-        if (not on or any(_is_called(experiment, one) for one in on))
-        and all(name in runs for name in names)
+        for experiment, runs in whole.items()
     }
     short = [experiment.partition(", ")[0] for experiment in chosen]
     if len(set(short)) < len(short):

@@ -301,7 +301,7 @@ CASES = [
     Case("a record without a field", "report runs/a --output page", "expected a record with labelled", files={"runs/a/records.jsonl": json.dumps({k: v for k, v in FIRST.items() if k != "labelled"})}),
     Case("a table of texts as a run", "report pool.csv --output page", "pool.csv:1: malformed JSON"),
     Case("an unknown table", "report runs/b --markdown t.md", "table 'sizes': expected one of areas", files={"t.md": "<!-- table sizes -->\n<!-- end -->\n"}),
-    Case("a table without its end", "report runs/b --markdown t.md", "t.md: no place for a table", files={"t.md": "<!-- table areas -->\n"}),
+    Case("a table without its end", "report runs/b --markdown t.md", "expected <!-- end --> on a line after it", files={"t.md": "<!-- table areas -->\n"}),
     Case("a table of runs that are not there", "report runs/b --markdown t.md", "t.md: no place for a table of these runs", files={"t.md": "<!-- table areas: nobody -->\n<!-- end -->\n"}),
     Case("tables where a folder is", "report runs/b --markdown runs", "runs: Is a directory"),
     Case("records kept where a file is", "report runs/b --keep pool.csv", "pool.csv: File exists"),

@@ -20,6 +20,7 @@ from crabjax.experiments.state import State
 from crabjax.keys import run_key
 from crabjax.report.records import read_records
 from crabjax.strategies import Pool, get_strategy, strategy_names
+from crabjax.thresholds import ensemble_threshold
 
 TINY = {
     "data": {
@@ -259,6 +260,17 @@ def test_decisions_at_half_are_those_of_the_measures_at_half(tmp_path):
         assert record["threshold"] == 0.5
         assert record["best_epochs"] == [2, 2]
     assert prepare(config).held_out.size == 0
+
+
+def test_the_threshold_is_learnt_where_nothing_is_left_to_label():
+    """From the documents to decide on: 0.5 there would be a step in every curve."""
+    logits = np.random.default_rng(0).normal(-3, 1, (1, 2, 40, 3)).astype(np.float32)
+    nothing = np.array([], np.int64)
+    pool = Pool(logits[0, :, :5], np.zeros((5, 3), bool), np.arange(5), nothing, None, 0, 1)
+    (found,) = loop.decide(CONFIG, [pool], logits)
+    assert found == ensemble_threshold(logits[0], np.arange(40)) < 0.3
+    (open_one,) = loop.decide(CONFIG, [pool._replace(unlabelled=np.arange(5))], logits)
+    assert open_one == ensemble_threshold(logits[0, :, :5], np.arange(5)) != found
 
 
 def test_seeds_differ_in_everything_drawn():

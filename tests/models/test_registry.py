@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from crabjax.config import ConfigError, ModelConfig, from_dict, from_overrides
+from crabjax.ensemble import predict_logits
 from crabjax.inputs import check_encoder, encode_texts, load_dataset
 from crabjax.models import (
     Classifier,
@@ -88,3 +89,33 @@ def test_an_unknown_name_is_an_error_before_any_data_are_read():
 def test_a_name_must_be_text():
     with pytest.raises(ConfigError, match=r"model\.name: expected text, found 3"):
         from_dict({"model": {"name": 3}})
+
+
+class CountOfPlaces(CountOfWords):
+    """Padding counts as well."""
+
+    def features(self, inputs):
+        return jnp.full((len(inputs), self.weight.shape[0]), inputs.shape[1], jnp.float32)
+
+
+def test_a_model_that_reads_padding_is_not_given_narrower_batches(mine):
+    register_classifier("places")(CountOfPlaces)
+    model = build_model(ModelConfig(name="places", hidden=3), 16, 2)
+    params = model.init(jax.random.key(0))
+    inputs = np.tril(np.ones((80, 8), np.int32))  # 80 documents, most of them short
+    inputs[8:] = inputs[0]
+    one = jax.tree.map(lambda leaf: leaf[None], params)
+    found = predict_logits(model, one, inputs, batch_size=8)[0]
+    np.testing.assert_allclose(found, model.apply(params, inputs), rtol=1e-6)
+
+
+@pytest.mark.parametrize("name", ["text_cnn", "text_rnn"])
+def test_padding_changes_nothing_where_it_is_said_to(name):
+    model = build_model(ModelConfig(name=name, embedding=4, hidden=4, kernels=4), 16, 2)
+    assert model.ignores_padding
+    params = model.init(jax.random.key(0))
+    inputs = np.array([[3, 1, 4, 1], [5, 9, 0, 0]])
+    wider = np.pad(inputs, [(0, 0), (0, 5)])
+    np.testing.assert_allclose(
+        model.apply(params, wider), model.apply(params, inputs), rtol=1e-5, atol=1e-6
+    )

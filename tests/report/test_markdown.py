@@ -2,6 +2,7 @@
 
 import gzip
 import json
+import shutil
 
 import pytest
 from scipy import stats
@@ -127,6 +128,21 @@ def test_a_file_keeps_all_but_its_tables_and_places_of_other_runs(folder, tmp_pa
         write_markdown(find_runs([folder]), tmp_path / "plain.md")
     with pytest.raises(MarkdownError, match="table 'heights': expected one of areas"):
         fill("<!-- table heights -->\n<!-- end -->", find_runs([folder]))
+
+
+def test_a_place_that_does_not_end_swallows_nothing(folder):
+    second = "<!-- table areas on laws -->\n<!-- end -->"
+    with pytest.raises(MarkdownError, match="table areas on news -->: expected <!-- end -->"):
+        fill(f"<!-- table areas on news -->\n\nprose\n\n{second}", find_runs([folder]))
+    mention = "as `<!-- table areas -->` says\n"  # inside a line it is no place
+    assert fill(mention + second, find_runs([folder])).text.startswith(mention)
+
+
+def test_a_place_is_left_if_one_of_its_data_sets_lacks_a_run(folder):
+    shutil.rmtree(folder / "laws" / "crab")
+    place = "<!-- table areas on text_cnn: crab | random -->\nas it was\n<!-- end -->"
+    found = fill(place, find_runs([folder]))
+    assert (found.text, found.filled, found.left) == (place, 0, 1)
 
 
 def test_kept_records_give_the_same_tables_and_page(folder, tmp_path):
