@@ -13,7 +13,7 @@ def find_runs(folders: list[Path], only: list[str] | None = None) -> dict[str, d
     """Records by run name, by data set and model; a folder may be a run or hold runs.
 
     Runs of one name are told apart by the folder above them. Records also say how members start
-    (``member_init``), where that is known.
+    (``member_init``) and which parameters are kept (``keep``), where that is known.
 
     Args:
       folders: to look in.
@@ -32,7 +32,7 @@ def find_runs(folders: list[Path], only: list[str] | None = None) -> dict[str, d
                 experiment = f"{records[0]['data']}, {records[0]['model']}"
                 found.setdefault(experiment, []).append((name, file, records))
         for file in files:
-            records = _with_member_init(file)
+            records = _with_settings(file)
             name = file.parent.name if file.parent != folder else records[0]["strategy"]
             experiment = f"{records[0]['data']}, {records[0]['model']}"
             found.setdefault(experiment, []).append((name, file, records))
@@ -41,14 +41,15 @@ def find_runs(folders: list[Path], only: list[str] | None = None) -> dict[str, d
     }
 
 
-def _with_member_init(file: Path) -> list[Record]:
+def _with_settings(file: Path) -> list[Record]:
     records = read_records(file)
     try:
         run = json.loads((file.parent / "run.json").read_text(encoding="utf-8"))
-        member_init = run["config"]["ensemble"]["member_init"]
+        ensemble = run["config"]["ensemble"]
+        known = {"member_init": ensemble["member_init"], "keep": ensemble.get("keep", "best")}
     except (OSError, ValueError, KeyError, TypeError):
         return records
-    return [record | {"member_init": member_init} for record in records]
+    return [record | known for record in records]
 
 
 def named(runs: list[tuple[str, Path, list]]) -> dict[str, list]:

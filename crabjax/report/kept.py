@@ -9,7 +9,7 @@ from crabjax.files import atomic_write, read_json_lines
 from crabjax.report.comparison import Runs
 from crabjax.report.records import AT_HALF, ESTIMATED, MEASURES, Record, RecordsError, value_of
 
-_SAME = ("seed", "round", "labelled", "strategy", "preset", "model", "data", "member_init")
+_SAME = ("seed", "round", "labelled", "strategy", "preset", "model", "data", "member_init", "keep")
 _ERRORS = tuple(f"{count}_standard_error" for count in ESTIMATED)
 _ESTIMATES = (*ESTIMATED.values(), *_ERRORS)
 _COUNTS = ("mean_ir_selected", *ESTIMATED)

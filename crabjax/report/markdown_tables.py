@@ -154,15 +154,24 @@ def _names(experiments: Experiments) -> list[str]:
     return list(dict.fromkeys(name for runs in experiments.values() for name in runs))
 
 
-def _reference(runs: Runs, name: str) -> str:
-    """What a run is marked against: random picks with members that start as its own do."""
-    alike = runs[name][0].get("member_init") == "same" and name != ALIKE
-    return ALIKE if alike and ALIKE in runs else RANDOM
+def _reference(runs: Runs, name: str) -> str | None:
+    """What a run is marked against: random picks of its own pipeline.
+
+    Those whose members start as its own do, if there are any. Only the earlier pipeline itself is
+    set against random picks with today's.
+    """
+    if name in (RANDOM, EARLIER):
+        return RANDOM if name == EARLIER and RANDOM in runs else None
+    of = lambda one, setting: runs[one][0].get(setting)
+    others = [one for one in (RANDOM, EARLIER, ALIKE) if one in runs and one != name]
+    others = [one for one in others if of(one, "keep") == of(name, "keep")]
+    alike = [one for one in others if of(one, "member_init") == of(name, "member_init")]
+    return next(iter([*alike, *others]), None)
 
 
 def _mark(runs: Runs, name: str, measure: str) -> str:
     reference = _reference(runs, name)
-    if name == reference or reference not in runs:
+    if reference is None:
         return ""
     found = paired_difference(runs[name], runs[reference], measure)
     if found is None or found.low * found.high <= 0:

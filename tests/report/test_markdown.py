@@ -77,6 +77,18 @@ def test_areas_are_marked_against_the_random_picks_that_fit(folder):
     assert alike[1] == ".210- / **.400**"
 
 
+def test_marks_are_between_runs_of_one_pipeline(folder):
+    """Else a threshold that was learnt would be taken for a better choice of documents."""
+    for data in ("news", "laws"):
+        about = folder / data / "crab" / "run.json"
+        about.write_text(about.read_text().replace('{"member', '{"keep": "last", "member'))
+    assert table(folder, "areas: crab | random")[2][1] == "**.520** / **.400**"
+    for data in ("news", "laws"):
+        about = folder / data / "random" / "run.json"
+        about.write_text(about.read_text().replace('{"member', '{"keep": "last", "member'))
+    assert table(folder, "areas: crab | random")[2][1] == "**.520**+ / **.400**"
+
+
 def test_differences_have_the_interval_that_scipy_gives(folder):
     _, _, laws, _ = table(folder, "differences on laws | news: crab | random")
     low, high = stats.t.interval(0.95, 2, 0.11, stats.sem([0.10, 0.11, 0.12]))
