@@ -7,7 +7,7 @@ import numpy as np
 
 from crabjax.config import Config
 from crabjax.ensemble import gather, predict_features, predict_logits
-from crabjax.experiments.problem import Problem
+from crabjax.experiments.problem import Problem, Schedule
 from crabjax.experiments.state import State
 from crabjax.pool.look import Look
 from crabjax.strategies import Pool, get_strategy, part_of
@@ -47,7 +47,7 @@ def whole_pools(
     return found
 
 
-def samples(config: Config, problem: Problem) -> bool:
+def samples(config: Config, problem: Problem | Schedule) -> bool:
     """Whether queries look at only a part of U; decided once, so that shapes stay the same."""
     known = problem.held_out.shape[1] + problem.initial.shape[1]
     strategy, size = get_strategy(config.strategy.name), config.loop.query_size

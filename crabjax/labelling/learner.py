@@ -133,8 +133,8 @@ class Learner:
         if len(unlabelled) == 0:
             raise EmptyPoolError(f"ask: all {len(texts)} documents of the pool have an answer")
         if self._is_cold():
-            key = self._key("query")
-            rows, scores, sources = cover(key, self._documents().inputs, unlabelled, n)
+            key, inputs = self._key("query"), self._documents().inputs
+            rows, scores, sources = cover(key, inputs, unlabelled, n, self.config.strategy)
             probabilities = np.full((len(rows), len(self.label_names)), np.nan, np.float32)
             predicted = np.zeros(probabilities.shape, bool)
         else:

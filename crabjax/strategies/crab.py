@@ -63,7 +63,8 @@ def crab(key: jax.Array, pool: Pool, query_size: int, config: StrategyConfig) ->
       ``score_spread``, how far apart their scores are.
     """
     correlation, traits = beliefs_of(pool, config)
-    traits = traits.at(np.searchsorted(pool.unlabelled, pool.candidates))
+    if len(pool.candidates) < len(pool.unlabelled):  # the rest are anchors only
+        traits = traits.at(np.searchsorted(pool.unlabelled, pool.candidates))
     scorer = _scorer(pool, correlation, config)
 
     def random_draw(documents, count, source, label=0):

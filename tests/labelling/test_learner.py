@@ -15,6 +15,7 @@ from crabjax.ensemble import predict_features, predict_logits
 from crabjax.labelling.answers import LabelError
 from crabjax.labelling.learner import Learner, NotFittedError
 from crabjax.labelling.saved_learner import SavedLearnerError
+from crabjax.pool.diverse import diverse_picks
 from crabjax.strategies import EmptyPoolError, Pool, get_strategy
 from crabjax.thresholds import expected_f1_threshold
 
@@ -78,6 +79,20 @@ def test_a_cold_start_says_so():
     assert len(set(suggestion.indices.tolist())) == 7
     assert np.isnan(suggestion.scores).all()
     assert np.isnan(suggestion.probabilities).all()
+
+
+def test_a_cold_start_covers_a_sample_of_many_documents(monkeypatch):
+    covered = []
+
+    def noted(inputs, count, generator):
+        covered.append(len(inputs))
+        return diverse_picks(inputs, count, generator)
+
+    monkeypatch.setattr("crabjax.labelling.suggestion.diverse_picks", noted)
+    for config, expected in ((sampling(), 30), (TINY, 120)):
+        suggestion = Learner(config, NAMES).ask(TEXTS, 6)
+        assert len(set(suggestion.indices.tolist())) == 6
+        assert covered.pop() == expected
 
 
 def test_documents_without_any_label_leave_it_cold():
