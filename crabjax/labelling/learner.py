@@ -18,6 +18,7 @@ from crabjax.ensemble import (
     predict_features,
     predict_logits,
 )
+from crabjax.files import DataError
 from crabjax.inputs import EncodedTexts, encode_texts, text_inputs
 from crabjax.keys import host_generator, run_key
 from crabjax.labelling.answers import LabelError, check_label_names, label_matrix, parse_answers
@@ -78,6 +79,8 @@ class Learner:
         # An unknown name is an error now, not after labelling.
         self._strategy = get_strategy(config.strategy.name)
         get_builder(config.model.name)
+        if config.data.vectors is not None:
+            raise DataError("data.vectors: of runs only; a Learner takes vectors in place of texts")
         self._known = LabelledTexts(self.label_names)
         self._forget()
 
