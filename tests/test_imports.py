@@ -31,11 +31,11 @@ ROOMS = {
     "models": "checks config devices",
     "inputs": "cache config data files models store",
     "ensemble": "checks config devices models",
-    "pool": "config devices scoring",
+    "pool": "config devices keys scoring",
     "strategies": "checks config keys pool scoring",
     "report": "files",
-    "experiments": "config data devices ensemble files inputs keys metrics models progress"
-    " report seals strategies thresholds",
+    "experiments": "config data devices ensemble files inputs keys metrics models pool"
+    " progress report seals strategies thresholds",
     "labelling": "checks config data ensemble files inputs keys metrics models pool progress"
     " report seals store strategies thresholds",
     "integrations": "checks config keys scoring strategies",

@@ -59,6 +59,14 @@ def peak_extra_megabytes(function: Callable[..., Any], *arguments: Any) -> float
     return None if before is None or peak is None else (peak - before) / 1e6
 
 
+def peak_megabytes(function: Callable[..., Any], *arguments: Any) -> float | None:
+    """Memory in use at the peak of a call, with all that was in use before; None if unknown."""
+    _memory_in_use()
+    jax.block_until_ready(function(*arguments))
+    peak = _peak_memory()
+    return None if peak is None else peak / 1e6
+
+
 def _memory_in_use() -> int | None:
     """Bytes in use now; on CPU this also restarts the record of the peak."""
     stats = jax.devices()[0].memory_stats()

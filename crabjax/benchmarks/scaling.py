@@ -4,6 +4,10 @@ One size at a time is doubled --steps times; the slope of log time over log size
 repeats, is the exponent: 1 is linear. --base multiplies all sizes: on a fast device programs that
 are too short time their start, and look less than linear. The members' share in the score is one
 small matrix product beside the entropies, so it grows less than linearly by nature.
+
+round is predict and query of the default, with --documents made up in files that are mapped into
+memory. It looks at a sample, and should take as long whatever their number; peak MB is the memory
+at the peak of the whole round, all that the process holds included. Its files take 2 GB a million.
 """
 
 import argparse
@@ -17,6 +21,7 @@ import numpy as np
 
 from crabjax.benchmarks.common import Row, seconds_of
 from crabjax.benchmarks.corpus import random_corpus
+from crabjax.benchmarks.pool_size import MODELS, time_rounds
 from crabjax.benchmarks.scoring import ensemble_probabilities
 from crabjax.config import EnsembleConfig, ModelConfig, StrategyConfig
 from crabjax.ensemble import fit_ensemble, member_keys, predict_logits
@@ -26,6 +31,7 @@ from crabjax.pool.refine import pool_traits, refine_pool
 from crabjax.scoring import expected_loss_reduction, label_correlation
 
 TOKENS, VOCABULARY, LABELS, CHUNK = 64, 5000, 20, 512
+ROUND = "round"
 
 
 class Growth(NamedTuple):
@@ -60,7 +66,7 @@ def _two_or_more(text: str) -> int:
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Adds the settings of this benchmark."""
-    parser.add_argument("--what", nargs="+", choices=list(CASES), default=list(CASES))
+    parser.add_argument("--what", nargs="+", choices=[*CASES, ROUND], default=[*CASES, ROUND])
     parser.add_argument("--base", type=int, default=1, help="multiplies every starting size")
     parser.add_argument(
         "--steps", type=_two_or_more, default=3, help="times a size is doubled, at least 2"
@@ -68,31 +74,52 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--repeats", type=int, default=5)
     parser.add_argument("--tolerance", type=float, default=0.15, help="of a linear exponent")
     parser.add_argument("--plot", default="runs/scaling.png", metavar="FILE")
+    parser.add_argument(
+        "--documents",
+        nargs="+",
+        type=int,
+        default=[10_000, 100_000, 1_000_000],
+        help="of a round (default: 10000 100000 1000000)",
+    )
 
 
 def run(arguments: argparse.Namespace) -> list[Row]:
-    """One row a program and size; draws them all."""
+    """One row a program and size, or a round and number of documents; draws them all."""
     rows, curves = [], {}
-    for case in (case for what in arguments.what for case in CASES[what](arguments.base)):
+    programs = [what for what in arguments.what if what != ROUND]
+    for case in (case for what in programs for case in CASES[what](arguments.base)):
         sizes = [case.start * 2**step for step in range(arguments.steps + 1)]
         seconds = _fastest([case.prepare(size) for size in sizes], arguments.repeats)
         growth = fit_growth(sizes, seconds)
+        judged = growth._asdict() | {"verdict": verdict(growth, arguments.tolerance)}
         curves[case.what, case.axis] = (sizes, seconds)
-        rows.append(
-            {
-                "what": case.what,
-                "axis": case.axis,
-                "from": sizes[0],
-                "to": sizes[-1],
-                "seconds": seconds[-1],
-                "exponent": growth.exponent,
-                "error": growth.error,
-                "verdict": verdict(growth, arguments.tolerance),
-            }
-        )
+        rows.append(_row(case.what, case.axis, sizes, seconds) | judged)
+    for model in MODELS if ROUND in arguments.what else ():
+        sizes = arguments.documents
+        measured = time_rounds(model, sizes, arguments.repeats)
+        seconds = [one.seconds for one in measured]
+        curves[f"{ROUND}, {model}", "N"] = (sizes, seconds)
+        for end, one in enumerate(measured, start=1):
+            row = _row(f"{ROUND}, {model}", "N", sizes[:end], seconds[:end])
+            rows.append(row | {"peak MB": one.megabytes})
     draw_growth(curves, Path(arguments.plot))
     print(f"picture: {arguments.plot}")
     return rows
+
+
+def _row(what: str, axis: str, sizes: Sequence[int], seconds: Sequence[float]) -> Row:
+    return {
+        "what": what,
+        "axis": axis,
+        "from": sizes[0],
+        "to": sizes[-1],
+        "seconds": seconds[-1],
+        "ratio": seconds[-1] / seconds[0],
+        "peak MB": None,
+        "exponent": None,
+        "error": None,
+        "verdict": None,
+    }
 
 
 def _fastest(calls: Sequence[Callable[[], Any]], repeats: int) -> list[float]:

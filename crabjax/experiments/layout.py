@@ -14,6 +14,7 @@ from crabjax.ensemble.plan import Device, FitShapes, plan_fit
 from crabjax.ensemble.predict import ensemble_logits
 from crabjax.ensemble.train import Recipe
 from crabjax.experiments.problem import schedule
+from crabjax.experiments.seen import samples
 from crabjax.inputs import classifier, load_dataset
 from crabjax.models import Model
 from crabjax.models.pretrained import read_architecture
@@ -47,6 +48,7 @@ class Sizes(NamedTuple):
     rounds: int
     capacity: int  # documents labelled in the end
     vocabulary: int
+    sampled: bool  # whether queries look at only a part of U: seeds are predicted apart then
 
 
 class Layout(NamedTuple):
@@ -74,7 +76,8 @@ def layout(config: Config) -> Layout:
     with use_devices(config.devices, models) as mesh:
         ensemble, pool = (1, 1) if mesh is None else tuple(mesh.shape.values())
         train, reason = _training(config, sizes, mesh, models)
-        predict = _prediction(config, sizes, -(-models // ensemble))
+        at_once = config.ensemble.members if sizes.sampled else models
+        predict = _prediction(config, sizes, -(-at_once // ensemble))
     return Layout(sizes, models, jax.device_count(), ensemble, pool, train, predict, reason)
 
 
@@ -99,6 +102,7 @@ def _sizes(config: Config) -> Sizes:
         rounds=plan.rounds,
         capacity=plan.capacity,
         vocabulary=data.vocabulary_size,
+        sampled=samples(config, plan),
     )
 
 
@@ -113,7 +117,9 @@ def _training(config: Config, sizes: Sizes, mesh: Any, models: int) -> tuple[Pro
     most = models if mesh is None else -(-models // mesh.shape[ENSEMBLE])
     on_cores = one_a_core(mesh)
     most = min(most, usable_cores()) if on_cores else most
-    shapes = FitShapes(sizes.inputs, sizes.labels, key, rows)
+    needed = len(config.loop.seeds) * (sizes.capacity + sizes.validation)
+    cut = lambda one: jax.ShapeDtypeStruct((min(needed, len(one)), *one.shape[1:]), one.dtype)
+    shapes = FitShapes(cut(sizes.inputs), cut(sizes.labels), key, rows)
     plan = plan_fit(
         recipe,
         config.devices,

@@ -13,7 +13,7 @@ from crabjax.config import Config
 from crabjax.data.statistics import mean_ir
 from crabjax.devices.mesh import use_devices
 from crabjax.devices.processes import array_of_first
-from crabjax.ensemble import FitInfo, fit_ensemble, member_keys, needed_rows
+from crabjax.ensemble import FitInfo, fit_ensemble, gather, member_keys, needed_rows
 from crabjax.experiments.checkpoint import Saved
 from crabjax.experiments.problem import Problem, prepare
 from crabjax.experiments.progress import Progress
@@ -208,7 +208,7 @@ def make_records(
                 **{name: float(getattr(info.decided, of)[row]) for name, of in DECIDED.items()},
                 "members": {k: v[row].tolist() for k, v in info.members._asdict().items()},
                 "selected": selection.indices.tolist(),
-                "mean_ir_selected": mean_ir(problem.labels[selection.indices])
+                "mean_ir_selected": mean_ir(gather(problem.labels, selection.indices))
                 if len(selection.indices)
                 else None,
                 **info.left[row],

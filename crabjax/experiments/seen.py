@@ -6,8 +6,8 @@ import jax
 import numpy as np
 
 from crabjax.config import Config
-from crabjax.ensemble import predict_features, predict_logits
-from crabjax.experiments.problem import Problem
+from crabjax.ensemble import gather, predict_features, predict_logits
+from crabjax.experiments.problem import Problem, Schedule
 from crabjax.experiments.state import State
 from crabjax.pool.look import Look
 from crabjax.strategies import Pool, get_strategy, part_of
@@ -24,10 +24,9 @@ def pools(
     for seed, (seen, labelled) in enumerate(zip(looks, state.labelled)):
         part = part_of(strategy, seen, labelled, *sizes, config.strategy)
         own = of_seed(config, params, seed)
-        logits = predict_logits(
-            problem.model, own, problem.inputs[part.predicted], config.devices.predict_batch
-        )
-        labels = problem.labels[labelled]
+        inputs, batch = gather(problem.inputs, part.predicted), config.devices.predict_batch
+        logits = predict_logits(problem.model, own, inputs, batch)
+        labels = gather(problem.labels, labelled)
         found.append(part.pool(logits, labels, state.round, problem.rounds))
     return found
 
@@ -48,7 +47,7 @@ def whole_pools(
     return found
 
 
-def samples(config: Config, problem: Problem) -> bool:
+def samples(config: Config, problem: Problem | Schedule) -> bool:
     """Whether queries look at only a part of U; decided once, so that shapes stay the same."""
     known = problem.held_out.shape[1] + problem.initial.shape[1]
     strategy, size = get_strategy(config.strategy.name), config.loop.query_size
@@ -78,5 +77,5 @@ def document_features(
 ) -> np.ndarray:
     """Vectors [X, D] of some documents by the first member of a seed."""
     first = jax.tree.map(lambda leaf: leaf[seed * config.ensemble.members], params)
-    inputs, batch = problem.inputs[documents], config.devices.predict_batch
+    inputs, batch = gather(problem.inputs, documents), config.devices.predict_batch
     return predict_features(problem.model, first, inputs, batch)

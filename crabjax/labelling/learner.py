@@ -13,6 +13,7 @@ from scipy.special import expit
 from crabjax.config import Config, experiment_settings, from_stored, to_dict
 from crabjax.ensemble import (
     fit_ensemble,
+    gather,
     member_keys,
     needed_rows,
     predict_features,
@@ -135,8 +136,8 @@ class Learner:
         if len(unlabelled) == 0:
             raise EmptyPoolError(f"ask: all {len(texts)} documents of the pool have an answer")
         if self._is_cold():
-            key = self._key("query")
-            rows, scores, sources = cover(key, self._documents().inputs, unlabelled, n)
+            key, inputs = self._key("query"), self._documents().inputs
+            rows, scores, sources = cover(key, inputs, unlabelled, n, self.config.strategy)
             probabilities = np.full((len(rows), len(self.label_names)), np.nan, np.float32)
             predicted = np.zeros(probabilities.shape, bool)
         else:
@@ -188,7 +189,7 @@ class Learner:
         if (rows := self._known.rows(texts)) is not None:
             if not self._samples():
                 return expit(self._seen_logits()[:, rows]).mean(axis=0)
-            inputs = documents.inputs[rows]
+            inputs = gather(documents.inputs, np.array(rows))
             return expit(predict_logits(documents.model, params, inputs, batch)).mean(axis=0)
         inputs = text_inputs(self.config, documents.tokenizer, texts)
         return expit(predict_logits(documents.model, params, inputs, batch)).mean(axis=0)
@@ -374,7 +375,7 @@ class Learner:
         which = None if rows is None else rows.tobytes()
         if self._logits is None or self._logits[0] != which:
             params, documents = self._ensemble(), self._documents()
-            inputs = documents.inputs if rows is None else documents.inputs[rows]
+            inputs = documents.inputs if rows is None else gather(documents.inputs, rows)
             batch = self.config.devices.predict_batch
             self._logits = which, predict_logits(documents.model, params, inputs, batch)
         return self._logits[1]
@@ -400,7 +401,7 @@ class Learner:
             first = jax.tree.map(lambda leaf: leaf[0], self._ensemble())
             documents, batch = self._documents(), self.config.devices.predict_batch
             features_of = lambda rows: predict_features(
-                documents.model, first, documents.inputs[rows], batch
+                documents.model, first, gather(documents.inputs, rows), batch
             )
             pool = with_features(pool, self._strategy, features_of)
         return query(self._key("query"), pool, n, self.config.strategy)

@@ -7,7 +7,7 @@ import numpy as np
 from scipy.special import expit
 
 from crabjax.config import DevicesConfig, EnsembleConfig
-from crabjax.ensemble import fit_ensemble, member_keys, needed_rows, predict_logits
+from crabjax.ensemble import fit_ensemble, gather, member_keys, needed_rows, predict_logits
 from crabjax.keys import host_generator
 from crabjax.labelling.held_out import split_rows
 from crabjax.models import Model
@@ -99,7 +99,7 @@ def out_of_fold(
     keys = member_keys(fit_key[None], FOLDS, "independent")
     needed = needed_rows(inputs, labels, *split, capacity=split.train_rows.shape[1])
     params, _ = fit_ensemble(model, config, keys, *needed, devices=devices)
-    logits = predict_logits(model, params, inputs[rows], devices.predict_batch)  # [F, n, K]
+    logits = predict_logits(model, params, gather(inputs, rows), devices.predict_batch)  # [F, n, K]
     return expit(logits[folds, np.arange(len(rows))])
 
 

@@ -6,8 +6,10 @@ import jax
 import numpy as np
 
 from crabjax.config import StrategyConfig
+from crabjax.ensemble import gather
 from crabjax.keys import host_generator
 from crabjax.pool.diverse import diverse_picks
+from crabjax.pool.look import draw_look
 from crabjax.strategies import Pool, get_strategy
 
 DIVERSE = "diverse"
@@ -40,18 +42,25 @@ class Picks(NamedTuple):
     sources: list[str]
 
 
-def cover(key: jax.Array, inputs: np.ndarray, unlabelled: np.ndarray, n: int) -> Picks:
+def cover(
+    key: jax.Array, inputs: np.ndarray, unlabelled: np.ndarray, n: int, config: StrategyConfig
+) -> Picks:
     """A cold start: documents that cover all of them, without any opinion about labels.
+
+    Of many documents, a sample is covered, drawn as for a query.
 
     Args:
       key: of the draw.
       inputs: [N, ...], all texts seen.
       unlabelled: int64 [u], the rows to choose from.
       n: how many to choose, fewer if there are fewer.
+      config: of the strategy: how many are looked at.
     """
-    picks = diverse_picks(inputs[unlabelled], n, host_generator(key))
+    needs = {"all_candidates": False, "with_anchors": False}
+    looked_at = draw_look(key, unlabelled, n, config, len(inputs), **needs).candidates
+    picks = diverse_picks(gather(inputs, looked_at), n, host_generator(key))
     no_scores = np.full(len(picks), np.nan, np.float32)
-    return Picks(unlabelled[picks], no_scores, [DIVERSE] * len(picks))
+    return Picks(looked_at[picks], no_scores, [DIVERSE] * len(picks))
 
 
 def query(key: jax.Array, pool: Pool, n: int, config: StrategyConfig) -> Picks:

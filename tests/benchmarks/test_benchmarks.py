@@ -124,6 +124,20 @@ def test_scaling_draws_and_judges(tmp_path, monkeypatch):
     assert picture.exists()
 
 
+def test_scaling_of_a_round_by_documents(tmp_path, monkeypatch):
+    monkeypatch.setattr("crabjax.benchmarks.scaling.MODELS", ("frozen",))
+    for name, value in {"VECTOR": 4, "LABELS": 3, "TESTED": 5}.items():
+        monkeypatch.setattr(f"crabjax.benchmarks.pool_size.{name}", value)
+    words = ["--what", "round", "--documents", "3200", "4000", "--plot", str(tmp_path / "n.png")]
+    rows = run(tmp_path / "s.json", "scaling", *words)["scaling"]["rows"]
+    assert [(row["what"], row["from"], row["to"]) for row in rows] == [
+        ("round, frozen", 3200, 3200),
+        ("round, frozen", 3200, 4000),
+    ]
+    assert rows[0]["ratio"] == 1
+    assert all(row["seconds"] > 0 and row["peak MB"] > 50 for row in rows)
+
+
 def test_peers_that_are_not_installed_are_left_out(tmp_path, monkeypatch, capsys):
     for package in ("small_text", "skactiveml", "modAL", "baal"):
         monkeypatch.setitem(sys.modules, package, None)

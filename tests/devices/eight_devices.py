@@ -104,6 +104,9 @@ def test_prediction_with_parameters_that_lie_on_the_devices(alone):
     with on(4, 2, 4):
         params, _ = fit(4)
         np.testing.assert_allclose(predict_logits(MODEL, params, INPUTS, 8), expected, atol=1e-5)
+        of_one_seed = jax.tree.map(lambda leaf: leaf[1:3], params)
+        found = predict_logits(MODEL, of_one_seed, INPUTS, 8)
+        np.testing.assert_allclose(found, expected[1:3], atol=1e-5)
     # The same parameters go on working where there is no mesh.
     np.testing.assert_allclose(predict_logits(MODEL, params, INPUTS, 8), expected, atol=1e-5)
 

@@ -68,9 +68,16 @@ def test_rounds_after_a_damaged_one_are_saved_again(tmp_path):
 def test_nothing_readable_is_an_error_that_says_what_to_do(checkpoints):
     checkpoints.save(saved(0))
     with pytest.raises(
-        CheckpointError, match=r"expected bool\[2, 9\], found bool\[2, 50\].*--fresh"
+        CheckpointError,
+        match=r"expected labelled: bool\[2, 9\], found labelled: bool\[2, 50\].*--fresh",
     ):
         checkpoints.restore({"labelled": np.zeros((2, 9), bool)})
+
+
+def test_a_round_of_an_earlier_form_is_read_as_it_is(checkpoints):
+    checkpoints.save(saved(0))
+    found = checkpoints.restore({"labelled": np.zeros((2, 9), np.int32)}, saved(0).arrays)
+    np.testing.assert_array_equal(found.arrays["labelled"], saved(0).arrays["labelled"])
 
 
 def test_a_full_disk_leaves_the_previous_round(tmp_path, checkpoints):

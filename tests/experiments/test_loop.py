@@ -2,6 +2,7 @@
 
 import logging
 import re
+import shutil
 from dataclasses import replace
 
 import jax
@@ -9,9 +10,16 @@ import numpy as np
 import pytest
 
 from crabjax.config import from_dict
+from crabjax.ensemble import predict_logits
 from crabjax.experiments import loop
+from crabjax.experiments.checkpoint import Checkpoints, Saved
 from crabjax.experiments.problem import ProblemError, prepare
+from crabjax.experiments.progress import Progress
+from crabjax.experiments.seen import document_features, of_seed, pools
+from crabjax.experiments.state import State
+from crabjax.keys import run_key
 from crabjax.report.records import read_records
+from crabjax.strategies import Pool, get_strategy, strategy_names
 
 TINY = {
     "data": {
@@ -26,6 +34,41 @@ TINY = {
     "loop": {"rounds": 6, "initial_size": 20, "query_size": 10, "seeds": [0, 1]},
 }
 CONFIG = from_dict(TINY)
+# Of 140, 110, 80, 50 and 20 documents, queries look at up to 60 candidates and at anchors.
+SAMPLED = replace(
+    CONFIG,
+    strategy=replace(CONFIG.strategy, per_label=None, hard_size=None, candidate_limit=60),
+    loop=replace(CONFIG.loop, rounds=4, query_size=30),
+)
+
+
+def seen_by(config, problem, state):
+    params, _ = loop.fit(config, problem, state)
+    return pools(config, problem, params, state, loop.look(config, problem, state))
+
+
+def recorded_compilations(config, folder):
+    """The records of a run, and the names of the programs compiled in each round."""
+    compiled, per_round, step = Compiled(), [], loop.step
+
+    def listening_step(*arguments):
+        compiled.names = []
+        result = step(*arguments)
+        per_round.append(compiled.names)
+        return result
+
+    logger = logging.getLogger("jax._src.interpreters.pxla")
+    logger.addHandler(compiled)
+    loop.step = listening_step
+    jax.clear_caches()  # what tests before this one compiled would not be seen
+    jax.config.update("jax_log_compiles", True)  # in all threads, unlike the context manager
+    try:
+        records = loop.run(config, folder)
+    finally:
+        jax.config.update("jax_log_compiles", False)
+        loop.step = step
+        logger.removeHandler(compiled)
+    return records, per_round
 
 
 class Compiled(logging.Handler):
@@ -44,26 +87,13 @@ class Compiled(logging.Handler):
 def finished(tmp_path_factory):
     """A six-round run, and the names of the programs compiled in each round."""
     folder = tmp_path_factory.mktemp("run") / "crab"
-    compiled, per_round, step = Compiled(), [], loop.step
+    return folder, *recorded_compilations(CONFIG, folder)
 
-    def listening_step(*arguments):
-        compiled.names = []
-        result = step(*arguments)
-        per_round.append(compiled.names)
-        return result
 
-    logger = logging.getLogger("jax._src.interpreters.pxla")
-    logger.addHandler(compiled)
-    loop.step = listening_step
-    jax.clear_caches()  # what tests before this one compiled would not be seen
-    jax.config.update("jax_log_compiles", True)  # in all threads, unlike the context manager
-    try:
-        records = loop.run(CONFIG, folder)
-    finally:
-        jax.config.update("jax_log_compiles", False)
-        loop.step = step
-        logger.removeHandler(compiled)
-    return folder, records, per_round
+@pytest.fixture(scope="module")
+def sampled(tmp_path_factory):
+    """The same of a run whose queries look at a sample, until U is no larger than that."""
+    return recorded_compilations(SAMPLED, tmp_path_factory.mktemp("run") / "sampled")
 
 
 def test_one_record_a_seed_and_round(finished):
@@ -87,8 +117,8 @@ def test_selected_documents_are_new_and_in_the_pool(finished):
     for row, seed in enumerate(CONFIG.loop.seeds):
         chosen = np.concatenate([r["selected"] for r in records if r["seed"] == seed]).astype(int)
         assert len(set(chosen)) == 60
-        assert not problem.initial[row, chosen].any()
-        assert problem.poolable[row, chosen].all()
+        assert not set(chosen) & set(problem.initial[row])
+        assert not set(chosen) & set(problem.held_out[row])
 
 
 @pytest.mark.parametrize("program", ["train", "ensemble_logits", "_score_chunk", "_evaluate"])
@@ -98,6 +128,106 @@ def test_a_run_compiles_each_program_once(finished, program):
     assert per_round[1:] == [[]] * 6
 
 
+@pytest.mark.parametrize("program", ["train", "ensemble_logits", "_score_chunk", "_evaluate"])
+def test_so_does_one_that_looks_at_a_sample(sampled, program):
+    _, per_round = sampled
+    assert per_round[0].count(program) == 1
+    assert per_round[1:] == [[]] * 4
+
+
+def test_what_is_left_is_estimated_until_all_of_it_is_looked_at(sampled):
+    records, _ = sampled
+    counts = ("hard_left", "negative_left")
+    for record in records:
+        names = counts if record["labelled"] >= 110 else [f"estimated_{one}" for one in counts]
+        errors = [] if record["labelled"] >= 110 else [f"{one}_standard_error" for one in counts]
+        assert {name for name in record if "_left" in name} == {*names, *errors}
+        assert all(0 <= record[name] <= 160 - record["labelled"] for name in names)
+
+
+@pytest.mark.parametrize("name", strategy_names())
+def test_a_sample_drawn_first_gives_the_picks_of_one_drawn_from_all_predictions(name):
+    """The oracle predicts every document, and lets the strategy draw its sample from those."""
+    config = replace(SAMPLED, strategy=replace(SAMPLED.strategy, name=name))
+    problem = prepare(config)
+    state, strategy = State(1, problem.initial), get_strategy(name)
+    params, _ = loop.fit(config, problem, state)
+    seen = pools(config, problem, params, state, loop.look(config, problem, state))
+    found = loop.query(config, problem, seen, params)
+    everything = np.arange(problem.documents)
+    for seed, selection in enumerate(found):
+        assert seen[seed].rows is not None
+        own = of_seed(config, params, seed)
+        known = [*problem.initial[seed], *problem.held_out[seed]]
+        pool = Pool(
+            predict_logits(problem.model, own, problem.inputs, 64),
+            problem.labels,
+            problem.initial[seed],
+            np.setdiff1d(everything, known),
+            document_features(config, problem, params, seed, everything),
+            state.round,
+            problem.rounds,
+        )
+        key = run_key(config.loop.seeds[seed], "query", state.round)
+        expected = strategy(key, pool, config.loop.query_size, config.strategy)
+        np.testing.assert_array_equal(selection.indices, expected.indices)
+        assert selection.info == expected.info
+
+
+def test_a_run_goes_on_from_a_checkpoint_of_masks(tmp_path):
+    """Until 0.2 checkpoints held a mask of all documents in place of labelled rows."""
+    config = replace(SAMPLED, loop=replace(SAMPLED.loop, rounds=2))
+    records = loop.run(config, tmp_path / "run")
+    problem = prepare(config)
+    labelled = np.zeros((2, problem.documents), bool)
+    for row, first in enumerate(problem.initial):
+        labelled[row, [*first, *records[row]["selected"]]] = True
+    folder = tmp_path / "run" / "checkpoints"
+    shutil.rmtree(folder)
+    with Checkpoints(folder) as checkpoints:
+        checkpoints.save(Saved(0, {"labelled": labelled}, records[:2]))
+    strip = lambda rows: [{k: v for k, v in row.items() if k != "seconds"} for row in rows]
+    assert strip(loop.run(config, tmp_path / "run")) == strip(records)
+
+
+class OnDisk:
+    """Documents in a file, of which some rows can be had, but never all of them at once."""
+
+    def __init__(self, path, documents):
+        np.save(path, documents)
+        self.mapped, self.most = np.load(path, mmap_mode="r"), 0
+        self.shape, self.dtype = documents.shape, documents.dtype
+
+    def __len__(self):
+        return len(self.mapped)
+
+    def __getitem__(self, rows):
+        self.most = max(self.most, len(rows))
+        return self.mapped[rows]
+
+    def __array__(self, *_, **__):
+        raise AssertionError("all of the file was read")
+
+
+@pytest.mark.parametrize("name", strategy_names())
+def test_of_documents_on_disk_only_what_is_needed_is_read(tmp_path, name):
+    config = replace(
+        SAMPLED,
+        ensemble=replace(SAMPLED.ensemble, keep="last"),
+        strategy=replace(SAMPLED.strategy, name=name),
+        loop=replace(SAMPLED.loop, rounds=1, seeds=(0,)),
+    )
+    problem = prepare(config)
+    state, on_disk = State(0, problem.initial), OnDisk(tmp_path / "tokens.npy", problem.inputs)
+    picks, progress = [], Progress("on disk", problem.rounds)
+    for inputs in (problem.inputs, on_disk):
+        with progress.round(0):
+            after, _ = loop.step(config, problem._replace(inputs=inputs), state, progress)
+        picks.append(after.labelled)
+    np.testing.assert_array_equal(*picks)
+    assert 50 <= on_disk.most <= 50 + 60 + 17  # labelled in the end, candidates, anchors
+
+
 def test_the_same_config_gives_the_same_records(finished, tmp_path):
     _, records, _ = finished
     again = loop.run(CONFIG, tmp_path / "again")
@@ -105,15 +235,19 @@ def test_the_same_config_gives_the_same_records(finished, tmp_path):
     assert strip(again) == strip(records)
 
 
-def test_the_pool_hides_unrevealed_labels():
-    problem = prepare(CONFIG)
-    state = loop.State(0, problem.initial)
-    logits = np.zeros((2, 2, problem.documents, problem.labels.shape[1]), np.float32)
-    for seed, pool in enumerate(loop.pools(CONFIG, problem, state, logits)):
+@pytest.mark.parametrize("config", [CONFIG, SAMPLED])
+def test_the_pool_hides_unrevealed_labels(config):
+    problem = prepare(config)
+    state = State(0, problem.initial)
+    for seed, pool in enumerate(seen_by(config, problem, state)):
+        rows = np.arange(problem.documents) if pool.rows is None else pool.rows
         assert not pool.labels[pool.unlabelled].any()
-        assert pool.labels[pool.labelled].any()
-        assert not set(pool.labelled) & set(pool.unlabelled)
-        assert not set(problem.validation_rows[seed]) & set(pool.unlabelled)
+        revealed = problem.labels[problem.initial[seed]]
+        np.testing.assert_array_equal(pool.labels[pool.labelled], revealed)
+        assert pool.labels.sum() == revealed.sum()
+        np.testing.assert_array_equal(rows[pool.labelled], problem.initial[seed])
+        hidden = {*problem.initial[seed], *problem.held_out[seed]}
+        assert not set(rows[pool.unlabelled]) & hidden
 
 
 def test_decisions_at_half_are_those_of_the_measures_at_half(tmp_path):
@@ -124,13 +258,13 @@ def test_decisions_at_half_are_those_of_the_measures_at_half(tmp_path):
         assert record["decided_macro_f1"] == record["macro_f1"]
         assert record["threshold"] == 0.5
         assert record["best_epochs"] == [2, 2]
-    assert prepare(config).poolable.all()
+    assert prepare(config).held_out.size == 0
 
 
 def test_seeds_differ_in_everything_drawn():
     problem = prepare(CONFIG)
     assert (problem.initial[0] != problem.initial[1]).any()
-    assert (problem.poolable[0] != problem.poolable[1]).any()
+    assert (problem.held_out[0] != problem.held_out[1]).any()
 
 
 def test_the_schedule_ends_with_the_pool():

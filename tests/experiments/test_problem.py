@@ -24,20 +24,21 @@ def test_validation_documents_are_drawn_by_seed_and_leave_the_pool():
     found = problem(validation_size=12)
     assert found.validation_rows.shape == (2, 12)
     assert (found.validation_rows[0] != found.validation_rows[1]).any()
-    for pool, held_out in zip(found.poolable, found.validation_rows):
-        np.testing.assert_array_equal(np.flatnonzero(~pool), np.sort(held_out))
+    np.testing.assert_array_equal(found.held_out, np.sort(found.validation_rows, axis=1))
+    for first, held_out in zip(found.initial, found.held_out):
+        assert not set(first) & set(held_out)
 
 
 def test_the_last_documents_validate_and_stay_in_the_pool_as_in_the_released_code():
     found = problem(validation_size=12, validation_from="last")
     np.testing.assert_array_equal(found.validation_rows, np.tile(np.arange(388, 400), (2, 1)))
-    assert found.poolable.all()
+    assert found.held_out.shape == (2, 0)
 
 
 def test_no_document_is_held_out_where_the_last_epoch_is_kept():
     found = problem(keep="last", validation_size=12)
     assert found.validation_rows.shape == (2, 0)
-    assert found.poolable.all()
+    assert found.held_out.shape == (2, 0)
 
 
 def test_too_many_validation_documents_are_named():

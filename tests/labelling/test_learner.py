@@ -5,15 +5,18 @@ import json
 import shutil
 from pathlib import Path
 
+import jax
 import numpy as np
 import pytest
 from sklearn.preprocessing import MultiLabelBinarizer
 
 from crabjax.config import from_dict
+from crabjax.ensemble import predict_features, predict_logits
 from crabjax.labelling.answers import LabelError
 from crabjax.labelling.learner import Learner, NotFittedError
 from crabjax.labelling.saved_learner import SavedLearnerError
-from crabjax.strategies import EmptyPoolError
+from crabjax.pool.diverse import diverse_picks
+from crabjax.strategies import EmptyPoolError, Pool, get_strategy
 from crabjax.thresholds import expected_f1_threshold
 
 FIXTURES = Path(__file__).resolve().parents[1] / "fixtures"
@@ -55,6 +58,7 @@ def learner(texts=TEXTS, labelled=50, config=TINY):
     """One that has seen all texts; equal shapes share compiled programs."""
     new = Learner(config, NAMES)
     answers = [names_of_row(row) if place < labelled else None for place, row in enumerate(LABELS)]
+    answers += [None] * (len(texts) - len(answers))
     return new.tell(texts, answers)
 
 
@@ -75,6 +79,20 @@ def test_a_cold_start_says_so():
     assert len(set(suggestion.indices.tolist())) == 7
     assert np.isnan(suggestion.scores).all()
     assert np.isnan(suggestion.probabilities).all()
+
+
+def test_a_cold_start_covers_a_sample_of_many_documents(monkeypatch):
+    covered = []
+
+    def noted(inputs, count, generator):
+        covered.append(len(inputs))
+        return diverse_picks(inputs, count, generator)
+
+    monkeypatch.setattr("crabjax.labelling.suggestion.diverse_picks", noted)
+    for config, expected in ((sampling(), 30), (TINY, 120)):
+        suggestion = Learner(config, NAMES).ask(TEXTS, 6)
+        assert len(set(suggestion.indices.tolist())) == 6
+        assert covered.pop() == expected
 
 
 def test_documents_without_any_label_leave_it_cold():
@@ -131,6 +149,59 @@ def test_the_threshold_is_what_open_texts_ask_for():
     assert seen.threshold() != before
     ensemble = dataclasses.replace(TINY.ensemble, threshold="half")
     assert learner(config=dataclasses.replace(TINY, ensemble=ensemble)).threshold() == 0.5
+
+
+def sampling(name="crab"):
+    """Queries look at 30 of the open texts, and at anchors."""
+    changes = {"per_label": None, "hard_size": None, "candidate_limit": 30, "name": name}
+    strategy = dataclasses.replace(TINY.strategy, **changes)
+    return dataclasses.replace(TINY, strategy=strategy)
+
+
+@pytest.mark.parametrize("name", ["crab", "mmc", "coreset", "entropy"])
+def test_only_what_a_query_looks_at_is_predicted(name, monkeypatch):
+    """The picks are those of a strategy that draws its sample from predictions of all texts."""
+    config, predicted = sampling(name), []
+
+    def counted(model, params, inputs, batch):
+        predicted.append(len(inputs))
+        return predict_logits(model, params, inputs, batch)
+
+    monkeypatch.setattr("crabjax.labelling.learner.predict_logits", counted)
+    asked = learner(config=config)
+    suggestion = asked.ask(TEXTS, 5)
+    anchors, labelled = 7 if name == "crab" else 0, 50 if name in ("mmc", "coreset") else 0
+    assert len(predicted) == 1
+    assert 30 + labelled <= predicted[0] <= 30 + anchors + labelled
+    encoded, params = asked._documents(), asked._ensemble()
+    first = jax.tree.map(lambda leaf: leaf[0], params)
+    pool = Pool(
+        predict_logits(encoded.model, params, encoded.inputs, 256),
+        LABELS,
+        np.arange(50),
+        np.arange(50, 120),
+        predict_features(encoded.model, first, encoded.inputs, 256),
+        round=3,
+        rounds=4,
+    )
+    expected = get_strategy(name)(asked._key("query"), pool, 5, config.strategy)
+    np.testing.assert_array_equal(suggestion.indices, expected.indices)
+    chosen = [TEXTS[place] for place in suggestion.indices]
+    np.testing.assert_allclose(suggestion.probabilities, asked.predict_proba(chosen), atol=1e-6)
+    np.testing.assert_array_equal(suggestion.predicted, asked.predict(chosen))
+
+
+def test_the_threshold_of_a_sample_does_not_depend_on_what_was_asked_before():
+    more, _ = make_texts(100, seed=2)
+    thresholds = set()
+    for first in ("ask", "predict", "threshold"):
+        new = learner([*TEXTS, *more], config=sampling())
+        if first == "ask":
+            new.ask(more[:40], 3)
+        if first == "predict":
+            new.predict_proba(TEXTS[:7])
+        thresholds.add(new.threshold())
+    assert len(thresholds) == 1
 
 
 def test_equal_seeds_give_equal_results_and_others_do_not(trained):

@@ -58,7 +58,7 @@ def test_an_implied_label_still_excludes_another():
 def test_traits_are_those_of_the_unlabelled_documents():
     probabilities = pool_of(nothing=2, exclusive=3, root=1)
     traits = pool_traits(probabilities, label_correlation(LABELLED), np.array([1, 2, 5]), CONFIG)
-    assert traits.left() == {"hard_left": 1, "negative_left": 1}
+    assert traits.left(len(traits.hard)) == {"hard_left": 1, "negative_left": 1}
     np.testing.assert_array_equal(traits.hard, [True, False, False])
 
 
@@ -127,3 +127,21 @@ def test_at_most_so_many_candidates_with_their_sources():
     np.testing.assert_array_equal(fewer.sources, np.where(fewer.documents < 15, 0, 2))
     for limit in (None, 10, 11):  # nothing to draw
         assert every.at_most(limit, np.random.default_rng(0)) is every
+
+
+def test_what_a_sample_says_of_all_documents():
+    """Many samples of a known pool: right on average, and as far off as their errors say."""
+    probabilities = pool_of(root=700, exclusive=100, nothing=200)
+    traits, generator = traits_of(probabilities), np.random.default_rng(0)
+    assert traits.left(1000) == {"hard_left": 200, "negative_left": 100}
+    drawn = [traits.at(generator.choice(1000, 250, replace=False)).left(1000) for _ in range(2000)]
+    for name, truth in (("hard_left", 200), ("negative_left", 100)):
+        found = np.array([one[f"estimated_{name}"] for one in drawn])
+        errors = np.array([one[f"{name}_standard_error"] for one in drawn])
+        assert found.mean() == pytest.approx(truth, rel=0.01)
+        assert found.std() == pytest.approx(errors.mean(), rel=0.05)
+
+
+def test_a_sample_of_one_has_no_error_that_could_be_told():
+    traits = traits_of(pool_of(nothing=3))
+    assert traits.at(np.array([1])).left(3)["hard_left_standard_error"] == 0

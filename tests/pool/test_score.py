@@ -1,5 +1,3 @@
-import math
-
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -8,7 +6,7 @@ from scipy.special import expit
 
 from crabjax.keys import draw_up_to, host_generator
 from crabjax.pool import score
-from crabjax.pool.score import draw_anchors, pool_gains, pool_totals, released_gains
+from crabjax.pool.score import anchors_at, pool_gains, pool_totals, released_gains
 from crabjax.scoring.beta import BetaRule
 from crabjax.scoring.elr import expected_loss_reduction
 from crabjax.scoring.released import released_score
@@ -21,26 +19,17 @@ def logits() -> np.ndarray:
     return np.random.default_rng(0).normal(size=(3, 40, 4)).astype(np.float32)
 
 
-def test_anchors_are_unlabelled_distinct_and_padded_to_capacity(logits):
-    unlabelled = np.arange(10, 40)
-    anchors = draw_anchors(logits, unlabelled, 0.3, np.random.default_rng(1))
-    assert anchors.count == 9
-    assert anchors.probabilities.shape == (3, math.ceil(0.3 * 40), 4)
-    drawn = anchors.probabilities[:, :9]
-    distance = np.abs(drawn[:, :, None] - expit(logits)[:, None]).sum(axis=(0, 3))  # [9, N]
-    rows = distance.argmin(axis=1)
-    assert distance.min(axis=1).max() == 0
-    assert np.isin(rows, unlabelled).all()
-    assert len(set(rows.tolist())) == 9
-
-
-def test_a_small_pool_still_has_an_anchor(logits):
-    anchors = draw_anchors(logits, np.array([7]), 0.01, np.random.default_rng(1))
-    assert anchors.count == 1
+def test_anchors_are_padded_to_capacity(logits):
+    rows = np.array([17, 3, 30])
+    anchors = anchors_at(logits, rows, 5)
+    assert anchors.count == 3
+    np.testing.assert_array_equal(anchors.probabilities[:, :3], expit(logits)[:, rows])
+    assert not anchors.probabilities[:, 3:].any()
+    assert anchors.probabilities.shape == (3, 5, 4)
 
 
 def test_gains_do_not_depend_on_padding(logits):
-    anchors = draw_anchors(logits, np.arange(25), 0.2, np.random.default_rng(1))
+    anchors = anchors_at(logits, np.arange(5), 8)
     assert anchors.count < anchors.probabilities.shape[1]
     candidates = np.array([3, 5, 8, 13, 21, 34, 35])
     weights = np.array([1.0, 0.5, 2.0, 0.0], np.float32)
@@ -56,7 +45,7 @@ def test_gains_do_not_depend_on_padding(logits):
 
 @pytest.mark.parametrize("weights", [None, np.array([1.0, 0.5, 2.0, 0.0])])
 def test_released_gains_are_those_of_the_released_score(logits, weights):
-    anchors = draw_anchors(logits, np.arange(25), 0.2, np.random.default_rng(1))
+    anchors = anchors_at(logits, np.arange(5), 8)
     candidates = np.array([3, 5, 8])
     found = released_gains(logits, candidates, anchors, RULE, weights)
     direct = released_score(
@@ -77,7 +66,7 @@ def test_memory_is_asked_for_all_anchors_there_can_be(logits, monkeypatch):
         return 8
 
     monkeypatch.setattr(score, "_largest_chunk", record)
-    anchors = draw_anchors(logits, np.arange(25), 0.2, np.random.default_rng(1))
+    anchors = anchors_at(logits, np.arange(5), 8)
     pool_gains(logits, np.arange(5), anchors, RULE)
     members, capacity, labels = 3, 8, 4
     assert asked == [(members, capacity, labels, RULE)]

@@ -5,12 +5,15 @@ import json
 import numpy as np
 import pytest
 
+from crabjax.report.kept import read_kept, write_kept
 from crabjax.report.records import (
     RecordsError,
     area_under_curve,
     curves,
+    is_estimated,
     read_records,
     summarise,
+    value_of,
     write_records,
 )
 
@@ -25,6 +28,40 @@ def record(seed, number, f1):
 
 
 RECORDS = [record(s, r, 0.1 * s + 0.2 * r) for r in range(3) for s in (4, 7)]
+
+
+def sampled(one):
+    """A record of a run that predicted a sample of U."""
+    counts = {"hard_left": 3.5, "negative_left": 0.0}
+    kept = {key: value for key, value in one.items() if key not in counts}
+    for name, value in counts.items():
+        kept |= {f"estimated_{name}": value, f"{name}_standard_error": 1.25}
+    return kept
+
+
+def test_counts_of_a_sample_are_read_by_the_name_of_the_count(tmp_path):
+    path, records = tmp_path / "records.jsonl", [sampled(one) for one in RECORDS]
+    write_records(path, records)
+    assert read_records(path) == records
+    assert value_of(records[0], "hard_left") == 3.5
+    assert value_of(RECORDS[0], "hard_left") == 3
+    assert is_estimated(records[0], "hard_left")
+    assert not is_estimated(RECORDS[0], "hard_left")
+    write_kept({"corpus": {"crab": records, "random": RECORDS}}, tmp_path)
+    runs = read_kept(tmp_path / "corpus.jsonl.gz")
+    assert runs["crab"][0]["estimated_hard_left"] == 3.5
+    assert runs["crab"][0]["hard_left_standard_error"] == 1.25
+    assert "hard_left" not in runs["crab"][0]
+    assert runs["random"][0]["hard_left"] == 3
+    assert not any("estimated" in name for name in runs["random"][0])
+
+
+def test_a_record_has_a_count_or_an_estimate(tmp_path):
+    path, record = tmp_path / "records.jsonl", sampled(RECORDS[0])
+    del record["estimated_hard_left"]
+    write_records(path, [record])
+    with pytest.raises(RecordsError, match="expected a record with hard_left"):
+        read_records(path)
 
 
 def test_round_trip_leaves_no_other_file(tmp_path):

@@ -53,9 +53,8 @@ def test_spread_of_scores_by_hand():
 def test_hard_documents_left_are_those_without_a_predicted_label():
     pool = pool_of()
     mean = (1 / (1 + np.exp(-pool.logits))).mean(axis=0)[pool.unlabelled]
-    assert (
-        beliefs_of(pool, CONFIG).traits.left()["hard_left"] == (mean <= 0.5).all(axis=1).sum() > 8
-    )
+    left = beliefs_of(pool, CONFIG).traits.left(len(pool.unlabelled))
+    assert left["hard_left"] == (mean <= 0.5).all(axis=1).sum() > 8
 
 
 def test_hard_documents_decay_over_rounds():
@@ -235,7 +234,7 @@ def test_labels_without_support_exclude_nothing():
     left = [
         beliefs_of(
             pool, dataclasses.replace(CONFIG, two_sigma=0.5, min_support=support)
-        ).traits.left()
+        ).traits.left(len(pool.unlabelled))
         for support in (1, 10**6)
     ]
     assert left[0]["negative_left"] > left[1]["negative_left"] == 0
@@ -282,6 +281,20 @@ def test_a_draw_does_not_move_when_another_is_left_out(monkeypatch):
         found = draws(**changes)
         for key in every:
             assert (found[key] == every[key]) == (key[0] != moved)
+
+
+def test_it_works_from_a_sample_unless_pseudo_labels_decide_what_is_looked_at():
+    whole = dataclasses.replace(CONFIG, per_label=None, hard_size=None, candidate_limit=50)
+    crab_strategy = get_strategy("crab")
+    assert crab_strategy.samples(51, 10, whole)
+    assert not crab_strategy.samples(50, 10, whole)
+    for change in (
+        {"per_label": 5},
+        {"hard_size": 5},
+        {"hard_sampling": False},
+        {"candidate_limit": None},
+    ):
+        assert not crab_strategy.samples(10**6, 10, dataclasses.replace(whole, **change))
 
 
 def test_limits_and_attention_that_change_nothing_leave_the_query_alone():

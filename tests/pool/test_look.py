@@ -1,0 +1,109 @@
+"""What is looked at: drawn without predictions, from documents nobody lists."""
+
+import dataclasses
+
+import jax
+import numpy as np
+import pytest
+
+from crabjax.config import StrategyConfig
+from crabjax.keys import host_generator
+from crabjax.pool.look import AllBut, draw_look
+
+CONFIG = StrategyConfig(anchor_fraction=0.2, candidate_limit=30, anchor_limit=None)
+KEY = jax.random.key(3)
+
+
+def look(unlabelled, query_size=5, config=CONFIG, documents=100, everything=False, anchors=True):
+    return draw_look(
+        KEY,
+        unlabelled,
+        query_size,
+        config,
+        documents,
+        all_candidates=everything,
+        with_anchors=anchors,
+    )
+
+
+@pytest.mark.parametrize("without", [[], [0], [9], [0, 1, 2], [3, 4, 7], [0, 9], list(range(10))])
+def test_all_but_some_are_those_that_a_list_would_have(without):
+    listed = np.setdiff1d(np.arange(10), without)
+    found = AllBut(10, np.array(without, np.int64))
+    assert len(found) == len(listed)
+    np.testing.assert_array_equal(found.listed(), listed)
+    places = np.arange(len(listed))[::-1]
+    np.testing.assert_array_equal(found[places], listed[places])
+
+
+def test_all_but_some_by_chance():
+    generator = np.random.default_rng(0)
+    for _ in range(50):
+        without = np.sort(generator.choice(200, generator.integers(200), replace=False))
+        listed = np.setdiff1d(np.arange(200), without)
+        np.testing.assert_array_equal(AllBut(200, without).listed(), listed)
+
+
+def test_a_list_and_all_but_some_give_the_same_look():
+    without = np.array([2, 3, 50, 99])
+    listed = np.setdiff1d(np.arange(100), without)
+    for one, other in zip(look(listed), look(AllBut(100, without))):
+        np.testing.assert_array_equal(one, other)
+
+
+def test_candidates_and_anchors_are_draws_of_their_own():
+    unlabelled = np.arange(10, 90)
+    found = look(unlabelled)
+    limit, anchors = (host_generator(KEY, draw) for draw in ("limit", "anchors"))
+    expected = np.sort(limit.choice(unlabelled, 30, replace=False))
+    np.testing.assert_array_equal(found.candidates, expected)
+    np.testing.assert_array_equal(found.anchors, anchors.choice(unlabelled, 16, replace=False))
+    assert found.unlabelled == 80
+    assert found.anchor_capacity == 20
+    assert set(found.documents) == {*found.candidates, *found.anchors}
+    assert (np.diff(found.documents) > 0).all()
+
+
+def test_limits_hold_and_none_means_all():
+    unlabelled = np.arange(100)
+    assert len(look(unlabelled, query_size=40).candidates) == 40
+    everything = dataclasses.replace(CONFIG, candidate_limit=None)
+    np.testing.assert_array_equal(look(unlabelled, config=everything).candidates, unlabelled)
+    np.testing.assert_array_equal(look(unlabelled, everything=True).candidates, unlabelled)
+    few = look(unlabelled, config=dataclasses.replace(CONFIG, anchor_limit=7))
+    assert len(few.anchors) == few.anchor_capacity == len(set(few.anchors)) == 7
+
+
+def test_small_pools():
+    one = look(np.array([7]))
+    assert one.candidates.tolist() == one.anchors.tolist() == one.documents.tolist() == [7]
+    none = look(AllBut(4, np.arange(4)))
+    assert len(none.candidates) == len(none.anchors) == len(none.documents) == 0
+    assert len(look(np.arange(50), anchors=False).anchors) == 0
+
+
+def test_candidates_and_anchors_together_are_a_uniform_sample():
+    """Every document is as likely to be looked at: 2000 looks, within five standard errors."""
+    counts = np.zeros(40)
+    for seed in range(2000):
+        config = dataclasses.replace(CONFIG, candidate_limit=8)
+        drawn = draw_look(
+            jax.random.key(seed),
+            AllBut(40, np.zeros(0, np.int64)),
+            2,
+            config,
+            40,
+            all_candidates=False,
+            with_anchors=True,
+        )
+        counts[drawn.documents] += 1
+    share = counts.mean() / 2000
+    assert np.abs(counts - counts.mean()).max() < 5 * np.sqrt(2000 * share * (1 - share))
+
+
+def test_places_of_a_look_among_rows():
+    found = look(np.arange(10, 90))
+    rows = np.union1d(found.documents, [0, 5, 95])
+    there = found.at(rows)
+    np.testing.assert_array_equal(rows[there.candidates], found.candidates)
+    np.testing.assert_array_equal(rows[there.anchors], found.anchors)
