@@ -134,11 +134,12 @@ def map_rows(path: Path, offset: int, shape: tuple[int, ...], dtype: Any) -> np.
 
 
 def _advise(array: np.ndarray, advice: str) -> None:
-    """Says how a mapped array will be read, where the system listens; nothing for others."""
+    """Says how an array that is mapped read-only will be read, where the system listens."""
     base: Any = array
     while base is not None and not isinstance(base, mmap.mmap):
         base = getattr(base, "base", None)
-    if base is not None and hasattr(mmap, advice):
+    # Letting go of a map that may be written to could lose what was written.
+    if base is not None and hasattr(mmap, advice) and memoryview(base).readonly:
         base.madvise(getattr(mmap, advice))
 
 
