@@ -117,26 +117,30 @@ def usable(path: Path, plan: Plan) -> int | None:
 
 def blocks_of(array: np.ndarray, rows: int = 8192) -> Iterator[np.ndarray]:
     """An array a few rows at a time, contiguous; what was read of a mapped one is let go."""
-    for start in range(0, len(array), rows):
-        yield np.ascontiguousarray(array[start : start + rows])
-        let_go(array)
-
-
-def let_go(array: np.ndarray) -> None:
-    """Takes a mapped array's pages out of the memory of this process; others stay as they are."""
-    base: Any = array
-    while base is not None and not isinstance(base, mmap.mmap):
-        base = getattr(base, "base", None)
-    if base is not None and hasattr(base, "madvise"):
-        base.madvise(mmap.MADV_DONTNEED)
+    _advise(array, "MADV_SEQUENTIAL")
+    try:
+        for start in range(0, len(array), rows):
+            yield np.ascontiguousarray(array[start : start + rows])
+            _advise(array, "MADV_DONTNEED")
+    finally:
+        _advise(array, "MADV_RANDOM")
 
 
 def map_rows(path: Path, offset: int, shape: tuple[int, ...], dtype: Any) -> np.ndarray:
     """A read-only array in a file; touching a row reads its pages and none around them."""
-    array = np.memmap(path, dtype, "r", offset, shape)
-    if hasattr(mmap, "MADV_RANDOM"):
-        array._mmap.madvise(mmap.MADV_RANDOM)  # type: ignore[attr-defined]
-    return array.view(np.ndarray)
+    array = np.memmap(path, dtype, "r", offset, shape).view(np.ndarray)
+    _advise(array, "MADV_RANDOM")
+    return array
+
+
+def _advise(array: np.ndarray, advice: str) -> None:
+    """Says how an array that is mapped read-only will be read, where the system listens."""
+    base: Any = array
+    while base is not None and not isinstance(base, mmap.mmap):
+        base = getattr(base, "base", None)
+    # Letting go of a map that may be written to could lose what was written.
+    if base is not None and hasattr(mmap, advice) and memoryview(base).readonly:
+        base.madvise(getattr(mmap, advice))
 
 
 def _mapped(path: Path, plan: Plan) -> np.ndarray:

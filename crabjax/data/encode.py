@@ -79,8 +79,8 @@ class Vocabulary:
 
     def columns(self, others: Sequence[Corpus], max_tokens: int) -> int:
         """The words of the longest document, ``max_tokens`` at most."""
-        longest = [len(words) for corpus in others for words in corpus.words()]
-        return min(max(self.longest, *longest, 1), max_tokens)
+        longest = max((len(words) for one in others for words in one.words()), default=1)
+        return min(max(self.longest, longest), max_tokens)
 
     def rows(self, corpus: Corpus, max_tokens: int, start: int = 0) -> Iterator[Sequence[int]]:
         """The first ``max_tokens`` ids of each document; one UNK where it has no words."""

@@ -19,6 +19,7 @@ from crabjax.ensemble import (
     predict_features,
     predict_logits,
 )
+from crabjax.files import DataError
 from crabjax.inputs import EncodedTexts, encode_texts, text_inputs
 from crabjax.keys import host_generator, run_key
 from crabjax.labelling.answers import LabelError, check_label_names, label_matrix, parse_answers
@@ -41,7 +42,7 @@ from crabjax.models import Params, get_builder
 from crabjax.pool.look import AllBut
 from crabjax.progress import doing
 from crabjax.strategies import EmptyPoolError, Pool, get_strategy, part_of, with_features
-from crabjax.thresholds import HALF, ensemble_threshold, expected_f1_threshold
+from crabjax.thresholds import HALF, ensemble_threshold, expected_f1_threshold, mean_threshold
 
 FEWEST_OPEN = 100  # texts without an answer that a threshold is read off
 FEWEST_LABELLED = 10  # with fewer, an ensemble's opinion is worth less than a spread-out query
@@ -79,6 +80,8 @@ class Learner:
         # An unknown name is an error now, not after labelling.
         self._strategy = get_strategy(config.strategy.name)
         get_builder(config.model.name)
+        if config.data.vectors is not None:
+            raise DataError("data.vectors: of runs only; a Learner takes vectors in place of texts")
         self._known = LabelledTexts(self.label_names)
         self._forget()
 
@@ -150,12 +153,24 @@ class Learner:
         """Which labels every text has, bool [n, K]: probabilities above :meth:`threshold`."""
         return self.predict_proba(texts) > self.threshold()
 
-    def threshold(self) -> float:
+    def train(self) -> "Learner":
+        """Trains the ensemble, unless it was trained on these answers; else it waits for a need.
+
+        Raises:
+          NotFittedError: if no labelled document carries any label.
+        """
+        self._ensemble()
+        return self
+
+    def threshold(self, probabilities: np.ndarray | None = None) -> float:
         """What a probability must exceed for its label to be given.
 
         Learnt for F1 from the texts that were seen without an answer (of many, from those that a
         query of all of them looks at) or, where these are few, from the answered ones, each
         predicted by a model that has not learnt from it; 0.5 with ``ensemble.threshold: half``.
+
+        Args:
+          probabilities: what :meth:`predict_all` gave, if it did: nothing is predicted again.
 
         Raises:
           NotFittedError: if no labelled document carries any label.
@@ -166,8 +181,7 @@ class Learner:
             answered = np.array(sorted(self._known.answered), np.int64)
             open_rows = AllBut(len(self._known), answered)
             if len(open_rows) >= FEWEST_OPEN or self._is_cold():
-                pool = self._pool(open_rows, 1)
-                self._threshold = ensemble_threshold(pool.logits, pool.unlabelled)
+                self._threshold = self._open_threshold(open_rows, probabilities)
             else:
                 self._threshold = expected_f1_threshold(self._cross_validated(out_of_fold)).value
         return self._threshold
@@ -199,9 +213,6 @@ class Learner:
             documents, answers and parameters are the same.
         """
         params, documents = self._ensemble(), self._documents()
-        if not self._samples() and self.config.ensemble.threshold == "learnt":
-            # All logits are needed for the threshold, so there is memory for them.
-            return expit(self._seen_logits()).mean(axis=0)
         return stream_probabilities(
             path,
             self.fingerprint(),
@@ -356,6 +367,14 @@ class Learner:
             known.labelled_rows(),
             self.config.devices,
         )
+
+    def _open_threshold(self, rows: AllBut, probabilities: np.ndarray | None) -> float:
+        if probabilities is None:
+            pool = self._pool(rows, 1)
+            return ensemble_threshold(pool.logits, pool.unlabelled)
+        key, config = self._key("query"), self.config.strategy
+        look = self._strategy.look(key, rows, 1, config, len(self._known))
+        return mean_threshold(probabilities, look.documents)
 
     def _samples(self) -> bool:
         """Whether a query of all texts without an answer looks at only a part of them."""

@@ -306,11 +306,11 @@ class Project:
 
         Probabilities are kept in the project while they are made: stopped, it goes on there.
         """
-        limit = learner.threshold()
-        self.keep(learner)  # first: whoever goes on later needs the same parameters
+        self.keep(learner.train())  # first: whoever goes on later needs the same parameters
         part = self.folder / PROBABILITIES
         rows, probabilities = learner.rows(self.texts), learner.predict_all(part)
         assert rows is not None
+        limit = learner.threshold(probabilities)
         blocks = lambda: (
             probabilities[rows[start : start + _AT_ONCE]] for start in range(0, len(rows), _AT_ONCE)
         )

@@ -14,7 +14,7 @@ from crabjax.inputs import fingerprint
 from crabjax.models import Model, Params
 from crabjax.store import Blocks, Plan, blocks_of, kept
 
-_WINDOW = 1 << 14  # documents at once: sorted by length together, few enough for any memory
+_WINDOW = 1 << 12  # documents at once: sorted by length together; a stop costs their time
 _LOGITS = 1 << 24  # numbers of a window's logits at most
 
 Item = TypeVar("Item")

@@ -5,10 +5,13 @@
 # ruff: noqa: E501, a table: a line a case
 
 import gzip
+import io
 import json
 import sys
 from pathlib import Path
 from typing import NamedTuple
+
+import numpy as np
 
 BEGIN, END = "<!-- bad input begin -->", "<!-- bad input end -->"
 
@@ -46,6 +49,22 @@ def encoder(settings: str, **files: bytes) -> dict[str, str | bytes]:
     }
 
 
+def npy(array: np.ndarray) -> bytes:
+    content = io.BytesIO()
+    np.save(content, array)
+    return content.getvalue()
+
+
+def vectors(train: np.ndarray | bytes, test: str = "t.npy", model: str = "frozen"):
+    named = {"train": "train.jsonl", "test": "test.jsonl", "vectors": "v.npy", "test_vectors": test}
+    settings = json.dumps({"data": named, "model": {"name": model}})
+    content = train if isinstance(train, bytes) else npy(train)
+    return {"v.npy": content, "t.npy": npy(VECTORS), "x.yaml": settings}
+
+
+VECTORS = np.ones((9, 3), np.float32)
+NAN = VECTORS.copy()
+NAN[4, 1] = np.nan
 X = "train --config x.yaml --output out"
 SET = f"{X} --set"
 NOTHING = config("{}")
@@ -145,6 +164,18 @@ CASES = [
     Case("a first set larger than the pool", X, "loop.initial_size: expected at most the 20 documents", files=data("".join(json.dumps({"text": f"w{n}", "labels": ["a"]}) + "\n" for n in range(20)))),
     Case("a corpus that cannot be made", f"{X} --set data.synthetic.mean_ir=1.01", "synthetic.mean_ir", files=config("")),
     Case("an encoder folder that is not there", f"{X} --set model.name=frozen --set model.pretrained=./gone", "gone: no such folder", files=config("")),
+    # own vectors
+    Case("vectors that are not there", X, "data.test_vectors: no such file", files=vectors(VECTORS, "gone.npy")),
+    Case("vectors of too few documents", X, "v.npy: expected 9 rows, one a document of the train file, found 8", files=vectors(VECTORS[:8])),
+    Case("a vector that is not a number", X, "v.npy: row 4 (from 0): expected numbers, found nan", files=vectors(NAN)),
+    Case("one number a document", X, "v.npy: expected one row a document, [N, D], found (9,)", files=vectors(VECTORS[:, 0])),
+    Case("vectors in float64", X, "v.npy: expected float32, found float64", files=vectors(VECTORS.astype(float))),
+    Case("vectors of another length", X, "t.npy: expected vectors of 2 numbers", files=vectors(VECTORS[:, :2].copy())),
+    Case("vectors cut short", X, "v.npy: no whole .npy file", files=vectors(npy(VECTORS)[:-4])),
+    Case("something else as vectors", X, "v.npy: no whole .npy file", files=vectors(b"1,2,3")),
+    Case("objects as vectors", X, "v.npy: no whole .npy file", files=vectors(np.array([[None]]))),
+    Case("vectors for a classifier of words", X, "data.vectors: expected model.name frozen, found text_cnn", files=vectors(VECTORS, model="text_cnn")),
+    Case("vectors for a project", f"{INIT} --labels a --set data.vectors=v.npy", "data.vectors: of runs only"),
     # the folder of a run
     Case("an output that is a file", "train --config x.yaml --output pool.csv", "pool.csv", files=config("")),
     Case("an output with checkpoints of others", X, "holds checkpoints, which no run wrote", files=config("") | {"out/checkpoints/model.bin": "x"}),

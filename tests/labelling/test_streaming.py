@@ -130,6 +130,13 @@ def test_with_other_answers_it_begins_again_and_says_so(project, stopped, tmp_pa
     assert read(tmp_path / "out.jsonl")[20]["by"] == "person"
 
 
+def test_the_threshold_is_the_same_whether_all_were_predicted_or_not(project):
+    learner = project.learner()
+    alone = learner.threshold()
+    learner._threshold = None
+    np.testing.assert_allclose(learner.threshold(learner.predict_all()), alone, rtol=1e-5)
+
+
 def test_memory_does_not_hold_the_texts(project):
     learner = project.learner()
     assert learner._known.texts.path == project.folder / "texts.jsonl"

@@ -90,25 +90,19 @@ def _checkpoint(folder: Path):
 
 
 def _cache(folder: Path):
-    import os
-
     import numpy as np
 
-    from crabjax.cache import load_arrays, save_arrays
+    from crabjax.store import Plan, kept, usable
 
-    os.environ["CRABJAX_CACHE"] = str(folder / "kept")
-    arrays = {
-        "tokens": np.arange(60, dtype=np.int32).reshape(6, 10),
-        "labels": np.eye(6, dtype=bool),
-    }
-    save_arrays("key", arrays, {"label_names": ["a", "b"]})
+    array, plan = np.arange(60, dtype=np.int32).reshape(6, 10), Plan("texts", (6, 10), "int32")
+    path = folder / "kept" / "tokens"
+    path.parent.mkdir()
+    kept(path, plan, lambda start: iter([(slice(start, 6), array[start:])]), "")
 
     def read(place: Path):
-        os.environ["CRABJAX_CACHE"] = str(place)
-        stored = load_arrays("key")
-        if stored is None:
+        if usable(place / "tokens", plan) is None:
             return None
-        return {name: array.tolist() for name, array in stored[0].items()}, stored[1]
+        return kept(place / "tokens", plan, lambda start: iter(()), "").tolist()
 
     return "a cache of arrays", folder / "kept", read
 
