@@ -1,5 +1,6 @@
 """The demonstration: crabjax demo"""
 
+import json
 import shlex
 from collections.abc import Sequence
 from pathlib import Path
@@ -13,7 +14,7 @@ Compares CRAB with random picks on a built-in corpus. Needs no data and no netwo
 a minute on two cores; the second time less, as compiled programs are kept."""
 
 NEXT = """
-What the numbers say: with the same number of labels, CRAB's classifier has the higher F1.
+What the numbers say: {meaning}
 next:
   crabjax report {folder} --output report      a page with curves, differences and their intervals
   crabjax train --config demo.yaml --set strategy.name=crab,besra,mmc --output runs/more
@@ -33,7 +34,21 @@ def main(argv: Sequence[str] | None = None, prog: str | None = None) -> int:
 
     def work() -> None:
         train(arguments)
-        tell(NEXT.format(folder=shlex.quote(str(arguments.output))), minor=True)
+        folder: Path = arguments.output
+        said = NEXT.format(folder=shlex.quote(str(folder)), meaning=meaning(folder))
+        tell(said, minor=True)
 
     stopped = "every finished round is saved: `crabjax demo` goes on from there"
     return run_command(work, stopped, arguments)
+
+
+def meaning(folder: Path) -> str:
+    """What the areas in the folder of a finished demo say, in a sentence."""
+    summary = json.loads((folder / "summary.json").read_text(encoding="utf-8"))
+    crab, random = (
+        summary[name]["decided_micro_f1"]["area"]["mean"] for name in ("crab", "random")
+    )
+    areas = f"(area {crab:.4f} against {random:.4f} of random picks)"
+    if crab > random:
+        return f"with the same number of labels, CRAB's classifier has the higher F1 {areas}."
+    return f"CRAB's classifier has no higher F1 here than that of random picks {areas}."

@@ -126,11 +126,11 @@ def run_add(options: argparse.Namespace) -> None:
 
 def run_status(options: argparse.Namespace) -> None:
     """Prints where the project stands: counts, estimated F1, its curve, whether to go on."""
-    from crabjax.labelling.status import status_facts, status_text
+    from crabjax.labelling.status import estimate, status_facts, status_text
 
     project = _open(options)
-    text = status_text(project)
-    tell(text, event="status", **status_facts(project))
+    curve = estimate(project)
+    tell(status_text(project, curve), event="status", **status_facts(project, curve))
 
 
 def run_predict(options: argparse.Namespace) -> None:

@@ -13,7 +13,7 @@ from crabjax.files import write_text
 from crabjax.models import get_builder
 from crabjax.progress import tell
 from crabjax.report.figures import draw_curves, draw_data_sets
-from crabjax.report.records import Record, summarise
+from crabjax.report.records import MEASURES, Record, summarise
 from crabjax.report.tables import comparison_table
 from crabjax.strategies import get_strategy
 
@@ -92,7 +92,9 @@ def compare(
         draw_curves(runs, picture)
         summaries = {name: summarise(records) for name, records in runs.items()}
         write_text(folder / "summary.json", json.dumps(summaries, indent=1))
-    areas = {name: summarise(records)["micro_f1"]["area"]["mean"] for name, records in runs.items()}
+    areas = {
+        name: summarise(records)[MEASURES[0]]["area"]["mean"] for name, records in runs.items()
+    }
     tell(comparison_table(runs), event="done", micro_f1_area=areas, picture=str(picture))
     tell(f"picture: {picture}")
     return runs

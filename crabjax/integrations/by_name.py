@@ -23,7 +23,7 @@ def register_by_name(name: str) -> None:
 
     Raises:
       MissingExtraError: if the package is not installed.
-      ConfigError: if it has no query strategy of that name.
+      ConfigError: if it has no query strategy of that name, or one that must be told something.
     """
     package, _, kind = name.partition(".")
     if package in _PACKAGES and kind and name not in strategy_names():
@@ -51,10 +51,25 @@ _PACKAGES: dict[str, Callable[[str, str], None]] = {
 
 
 def _strategy_class(package: Any, base: type, name: str, kind: str) -> type:
-    found = getattr(package, kind, None)
-    if inspect.isclass(found) and issubclass(found, base):
-        return found
-    known = [
-        key for key, one in inspect.getmembers(package, inspect.isclass) if issubclass(one, base)
+    classes = inspect.getmembers(package, inspect.isclass)
+    missing = {
+        key: _missing(one)
+        for key, one in classes
+        if issubclass(one, base) and not inspect.isabstract(one) and one is not base
+    }
+    if missing.get(kind) == []:
+        return getattr(package, kind)
+    known = [f"{name.partition('.')[0]}.{key}" for key, needed in missing.items() if not needed]
+    also = f", which needs {', '.join(missing[kind])}" if kind in missing else ""
+    raise ConfigError(f"strategy.name: expected one of {', '.join(known)}, found {name!r}{also}")
+
+
+def _missing(kind: type) -> list[str]:
+    """Arguments that a class of strategies cannot be made without."""
+    given = _OPTIONS.get(kind.__name__, {})
+    passed_on = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
+    return [
+        one.name
+        for one in inspect.signature(kind).parameters.values()
+        if one.default is one.empty and one.kind not in passed_on and one.name not in given
     ]
-    raise ConfigError(f"strategy.name: expected one of {', '.join(known)}, found {name!r}")

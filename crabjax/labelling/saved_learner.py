@@ -4,7 +4,7 @@ import functools
 import hashlib
 import json
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from importlib import metadata
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -19,7 +19,9 @@ from crabjax.models import Params
 from crabjax.models.pretrained import stack_layers
 from crabjax.seals import BrokenSealError, open_sealed, seal
 
-STATE, PARAMS = "learner.json", "params.safetensors"
+STATE = "learner.json"
+_PARAMS = "params-{}.safetensors"  # by their hash
+_EARLIER_PARAMS = "params.safetensors"  # until 0.2
 VERSION = metadata.version("crabjax")
 _FORMAT = 1
 
@@ -37,20 +39,28 @@ class SavedLearner(NamedTuple):
 
 
 def write_saved(folder: Path, saved: SavedLearner) -> None:
-    """Writes a learner. The state comes last and names its parameters by their hash: a save cut
-    off in between is noticed on reading."""
+    """Writes a learner: its parameters, then the state, which names them by their hash.
+
+    Whatever fails in between, as on a full disk, the save that was there before still opens: its
+    parameters go last.
+    """
     from safetensors.numpy import save
 
     folder.mkdir(PRIVATE, parents=True, exist_ok=True)
-    digest = None
+    digest = own = None
     if saved.params is not None:
         arrays: Any = flatten_dict(jax.tree.map(np.asarray, saved.params), sep="/")
         content = save(arrays)
         digest = hashlib.sha256(content).hexdigest()
-        with atomic_write(folder / PARAMS) as file:
+        own = folder / _PARAMS.format(digest[:16])
+        with atomic_write(own) as file:
             file.write(content)
     about = {"format": _FORMAT, "version": saved.version, "params": digest}
     write_text(folder / STATE, json.dumps(seal(about | saved.state)))
+    for path in [folder / _EARLIER_PARAMS, *folder.glob(_PARAMS.format("[0-9a-f]" * 16))]:
+        if path != own:
+            with suppress(OSError):  # nothing reads it any more
+                path.unlink()
 
 
 def read_saved(folder: Path) -> SavedLearner:
@@ -75,12 +85,15 @@ def read_saved(folder: Path) -> SavedLearner:
     digest, version = state.pop("params"), state.pop("version")
     if digest is None:
         return SavedLearner(state, None, version)
+    own = folder / _PARAMS.format(str(digest)[:16])
+    if not own.exists() and (folder / _EARLIER_PARAMS).exists():
+        own = folder / _EARLIER_PARAMS
     try:
-        content = (folder / PARAMS).read_bytes()
+        content = own.read_bytes()
     except OSError as error:
-        raise SavedLearnerError(f"{folder / PARAMS}: cannot be read ({error})") from error
+        raise SavedLearnerError(f"{own}: cannot be read ({error})") from error
     if hashlib.sha256(content).hexdigest() != digest:
-        raise SavedLearnerError(f"{folder / PARAMS}: not the parameters saved with {path.name}")
+        raise SavedLearnerError(f"{own}: not the parameters saved with {path.name}")
     params = unflatten_dict(load(content), sep="/")
     # Until 0.2 every layer of a transformer had arrays of its own.
     params = stack_layers(params, functools.partial(np.stack, axis=1))  # [M, layers, ...]

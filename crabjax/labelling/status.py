@@ -17,8 +17,13 @@ WORTHWHILE = 0.01  # micro-F1 that doubling the labels should bring
 _CLEAR = 0.02  # a gain known less well than this decides nothing
 
 
-def status_text(project: Project) -> str:
-    """Counts, estimated scores, the curve and a hint; also draws ``progress.png``."""
+def status_text(project: Project, curve: LearningCurve | None) -> str:
+    """Counts, estimated scores, the curve and a hint; also draws ``progress.png``.
+
+    Args:
+      project: to be described.
+      curve: its :func:`estimate`.
+    """
     answers = project.answers()
     labelled = [one.labels for one in answers.values() if isinstance(one.labels, list)]
     counts = Counter(label for labels in labelled for label in labels)
@@ -31,7 +36,6 @@ def status_text(project: Project) -> str:
         f"{len(labelled)} labelled ({share:.0f}%), {skipped} skipped, "
         f"{total - len(answers)} without an answer"
     ]
-    curve = estimate(project)
     lines += ["", *_label_table(project, counts, curve)]
     if curve is None:
         return "\n".join([*lines, "", "too few labels to estimate a score; label some more"])
@@ -44,17 +48,20 @@ def status_text(project: Project) -> str:
     return "\n".join([*lines, f"picture: {picture}"])
 
 
-def status_facts(project: Project) -> dict[str, Any]:
-    """The same as numbers: counts, and the estimated curve where there is one."""
+def status_facts(project: Project, curve: LearningCurve | None) -> dict[str, Any]:
+    """The same as numbers: counts, and the estimated curve where there is one; JSON has no NaN."""
     answers = project.answers()
     labelled = [one.labels for one in answers.values() if isinstance(one.labels, list)]
-    curve = estimate(project)
+    estimated = {} if curve is None else curve._asdict()
+    for name in ("gain", "gain_error"):
+        if name in estimated and math.isnan(estimated[name]):
+            estimated[name] = None
     return {
         "documents": project.distinct(),
         "labelled": len(labelled),
         "skipped": len(answers) - len(labelled),
         "labels": dict(Counter(label for labels in labelled for label in labels)),
-        "curve": None if curve is None else curve._asdict(),
+        "curve": estimated or None,
     }
 
 

@@ -1,5 +1,6 @@
 """Public data sets, from files made up in exactly their published form."""
 
+import functools
 import gzip
 import json
 
@@ -9,6 +10,7 @@ from crabjax.cli.main import main
 from crabjax.data.corpus import read_corpus
 from crabjax.data.sources import SOURCES, hub, mimic4, rcv1
 from crabjax.data.sources.common import Omitted
+from crabjax.data.sources.records import named_labels
 from crabjax.files import DataError, DataWarning
 
 
@@ -238,18 +240,96 @@ def test_one_file_is_split_and_configurations_are_told_apart(tmp_path):
     assert found == {"train": [tmp_path / "many" / "simplified" / "train.jsonl"]}
 
 
-def test_parquet_with_named_classes(tmp_path):
+def test_files_of_no_split_are_left_out_beside_train_and_test(tmp_path):
+    raw = tmp_path / "raw"
+    (raw / "latest").mkdir(parents=True)
+    for name in ("train.jsonl", "test.jsonl", "latest/validation.jsonl", "notes.jsonl"):
+        (raw / name).write_text(lines({"text": name, "labels": ["a"]}))
+    (raw / "dataset_infos.json").write_text('{\n"default": {}\n}\n')
+    prepared = hub.prepare(raw, tmp_path / "out", hub.Columns(), {}, 0, progress=False)
+    assert prepared.written == {"train": 1, "test": 1, "validation": 1}
+    assert prepared.omitted == [f"left out {raw / 'notes.jsonl'}: named after no split"]
+    assert len(list((tmp_path / "out").iterdir())) == 3
+    (raw / "test.jsonl").unlink()  # then all that is left is one pool, but for what is no data
+    sizes: dict[str, int | None] = {"train": 2, "test": 1}
+    drawn = hub.prepare(raw, tmp_path / "drawn", hub.Columns(), sizes, 0, progress=False)
+    assert drawn.written == {"train": 2, "test": 1}
+
+
+@pytest.mark.parametrize(
+    ("place", "split"),
+    [
+        ("en/Training_set.csv", "train"),
+        ("go_emotions_test1.tsv", "test"),
+        ("contest/latest.csv", ""),
+        ("constrained/dev.csv", "validation"),
+        ("invalidated.csv", ""),
+    ],
+)
+def test_splits_are_told_by_whole_words(tmp_path, place, split):
+    path = tmp_path / place
+    path.parent.mkdir(exist_ok=True)
+    path.write_text("text,labels\n")
+    assert hub.split_files(tmp_path) == {split: [path]}
+
+
+def write_classes(path, labels, names=("anger", "joy")):
+    """A Parquet file with one text a list of numbers, as the hub writes it."""
     pyarrow = pytest.importorskip("pyarrow")
     from pyarrow import parquet
 
-    feature = {"feature": {"names": ["anger", "joy"], "_type": "ClassLabel"}, "_type": "Sequence"}
+    feature = {"feature": {"names": names, "_type": "ClassLabel"}, "_type": "Sequence"}
     about = json.dumps({"info": {"features": {"labels": feature}}})
-    table = pyarrow.table({"text": ["Oh", "Ha"], "labels": [[0], [0, 1]]})
-    table = table.replace_schema_metadata({"huggingface": about})
+    table = pyarrow.table({"text": [f"Text {n}" for n in range(len(labels))], "labels": labels})
+    parquet.write_table(table.replace_schema_metadata({"huggingface": about}), path)
+
+
+def test_numbers_of_named_classes():
+    names = ["anger", "joy"]
+    assert named_labels([1, -1, 0, 1], names, "f:1") == ("anger", "joy")
+    assert named_labels([-1], names, "f:1") == ()
+    assert named_labels([-1, " up "], None, "f:1") == ("-1", "up")  # whatever these stand for
+    for number in (2, -2):
+        with pytest.raises(DataError, match=f"^f:1: expected labels from 0 to 1, .*found {number}"):
+            named_labels([0, number], names, "f:1")
+
+
+def test_the_number_of_no_label_names_no_class(tmp_path):
+    for name in ("train", "validation", "test"):
+        write_classes(tmp_path / f"{name}.parquet", [[0, 0], [-1], [1, -1]])
+    hub.prepare(tmp_path, tmp_path / "out", hub.Columns(), {}, 0, progress=False)
+    assert read_corpus(tmp_path / "out" / "train.jsonl").label_sets == [("anger",), (), ("joy",)]
+    for source in ("eurlex", "uklex"):
+        _, corpora = run(source, tmp_path, tmp_path / source)
+        assert corpora["train"].label_sets == [("anger",), ("joy",)]
+
+
+@pytest.mark.parametrize("number", [2, -2])
+@pytest.mark.parametrize("source", ["hub", "eurlex", "uklex"])
+def test_a_number_that_no_class_has_is_named(tmp_path, source, number):
+    for name in ("train", "validation", "test"):
+        write_classes(tmp_path / f"{name}.parquet", [[0], [number]])
+    expected = rf"train\.parquet:2: expected labels from 0 to 1, .* found {number}$"
+    from_hub = functools.partial(hub.prepare, columns=hub.Columns(), sizes={}, seed=0)
+    prepare = from_hub if source == "hub" else functools.partial(run, source)
+    with pytest.raises(DataError, match=expected):
+        prepare(tmp_path, tmp_path / "out")
+
+
+def test_eurlex_leaves_out_blank_texts_and_repeated_labels(tmp_path):
+    good = {"celex_id": "1", "text": "A law", "labels": ["b", "a", "b"]}
+    for name in ("train", "validation", "test"):
+        (tmp_path / f"{name}.jsonl").write_text(lines(good, good | {"text": " \n"}))
+    prepared, corpora = run("eurlex", tmp_path, tmp_path / "out")
+    assert corpora["train"].label_sets == [("a", "b")]
+    assert "left out 3: no English text" in prepared.omitted[0]
+
+
+def test_parquet_with_named_classes(tmp_path):
     raw = tmp_path / "raw"
     raw.mkdir()
     for name in ("train", "test"):
-        parquet.write_table(table, raw / f"{name}-00000-of-00001.parquet")
+        write_classes(raw / f"{name}-00000-of-00001.parquet", [[0], [0, 1]])
     hub.prepare(raw, tmp_path / "out", hub.Columns(), {}, 0)
     found = read_corpus(tmp_path / "out" / "train.jsonl")
     assert found.label_sets == [("anger",), ("anger", "joy")]

@@ -315,6 +315,19 @@ def test_mimic(mimic_folder, tmp_path):
     ]
 
 
+def test_mimic_leaves_out_notes_without_words(mimic_folder, tmp_path):
+    notes = NOTES_HEADER + note(2, 101, "Words.") + note(3, 101, " ", "Addendum")
+    (mimic_folder / "NOTEEVENTS.csv.gz").unlink()
+    path = mimic_folder / "NOTEEVENTS.csv"
+    path.write_text(notes + note(1, 100, "First."))
+    prepared, corpora = run(mimic, mimic_folder, tmp_path / "out", 1, 1)
+    assert by_id(corpora)["101"] == ("Words.", ("001-139", "E"))
+    assert prepared.omitted[-1].startswith("left out 1: no text")
+    path.write_text(notes + note(1, 100, "[**Name**] "))
+    with pytest.raises(DataError, match="found 1 usable"):
+        run(mimic, mimic_folder, tmp_path / "out", 1, 1)
+
+
 @pytest.mark.parametrize(
     ("content", "message"),
     [

@@ -1,10 +1,12 @@
 """Several runs as one experiment, and the folder each writes to."""
 
+import io
 import json
 import logging
 
 import pytest
 
+from crabjax import progress
 from crabjax.config import ConfigError, from_dict, schema, to_dict
 from crabjax.config.build import merge
 from crabjax.experiments.loop import run
@@ -66,6 +68,18 @@ def test_a_finished_run_is_only_reported(compared, two_variants, capsys):
     printed = capsys.readouterr().out
     assert "micro-F1 area" in printed
     assert f"{two_variants['random'].data.name} most uncertain" in printed.splitlines()
+
+
+def test_the_areas_told_to_machines_are_those_of_the_table(compared, two_variants, capsys):
+    with progress.shown("json", io.StringIO()):
+        run_experiment({"a.yaml": two_variants}, compared / "a")
+    told = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
+    (done,) = (one for one in told if one.get("event") == "done")
+    run_experiment({"a.yaml": two_variants}, compared / "a")
+    table = [line.split("  ") for line in capsys.readouterr().out.splitlines()]
+    for name, area in done["micro_f1_area"].items():
+        (row,) = (row for row in table if row[0].strip() == name and len(row) > 2)
+        assert next(cell for cell in row[1:] if cell).split()[0] == f"{area:.4f}"
 
 
 def test_some_variants_alone_keep_their_folders(two_variants, tmp_path):

@@ -1,12 +1,14 @@
 """Other packages' strategies, found by name in a configuration."""
 
 import importlib.util
+from abc import ABC, abstractmethod
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
 
 from crabjax.config import ConfigError, StrategyConfig
-from crabjax.integrations import MissingExtraError
+from crabjax.integrations import MissingExtraError, by_name
 from crabjax.integrations.by_name import register_by_name
 from crabjax.keys import run_key
 from crabjax.strategies import Pool, base, get_strategy, strategy_names
@@ -62,5 +64,33 @@ def test_a_strategy_is_found_and_queries(monkeypatch, pool, name, reads_features
 @pytest.mark.filterwarnings("ignore::DeprecationWarning")
 def test_a_class_that_is_no_strategy_is_named():
     pytest.importorskip("small_text")
-    with pytest.raises(ConfigError, match=r"BreakingTies.*found 'small_text.SklearnDataset'"):
+    with pytest.raises(ConfigError, match=r"small_text\.BreakingTies.*found 'small_text\.SklearnD"):
         register_by_name("small_text.SklearnDataset")
+    with pytest.raises(ConfigError, match=r"'small_text\.SEALS', which needs base_query_strategy$"):
+        register_by_name("small_text.SEALS")
+
+
+class Base(ABC):
+    @abstractmethod
+    def query(self): ...
+
+
+class Ready(Base):
+    def __init__(self, *parts, size=3, **options): ...
+
+    def query(self): ...
+
+
+class Wrapper(Ready):
+    def __init__(self, inner, size=3): ...
+
+
+@pytest.mark.parametrize(
+    ("kind", "found"),
+    [("Base", "'p.Base'"), ("Gone", "'p.Gone'"), ("Wrapper", "'p.Wrapper', which needs inner")],
+)
+def test_only_what_can_be_made_without_arguments_is_found(kind, found):
+    package = SimpleNamespace(Base=Base, Ready=Ready, Wrapper=Wrapper)
+    assert by_name._strategy_class(package, Base, "p.Ready", "Ready") is Ready
+    with pytest.raises(ConfigError, match=rf"expected one of p\.Ready, found {found}$"):
+        by_name._strategy_class(package, Base, f"p.{kind}", kind)

@@ -9,13 +9,15 @@ import sys
 import numpy as np
 import pytest
 
+from crabjax.cli.main import main
 from crabjax.config import from_overrides
 from crabjax.files import DataError
 from crabjax.labelling import Project, ProjectError
 from crabjax.labelling.answers import Answer
+from crabjax.labelling.learner import Learner
 from crabjax.labelling.learning_curve import LearningCurve
 from crabjax.labelling.project import ProjectWarning
-from crabjax.labelling.status import hint, status_text
+from crabjax.labelling.status import estimate, hint, status_facts, status_text
 from crabjax.report.figures import draw_progress
 
 SMALL = from_overrides(["model.kernels=4", "model.embedding=4", "model.widths=2"])
@@ -328,7 +330,7 @@ def test_the_hint_follows_the_last_doubling(gain, error, expected):
 
 def test_status_counts_without_labels_enough_for_scores(project):
     project.add([entry("d0", ["b"]), entry("d1", "skipped"), entry("d2", ["a", "b"])])
-    text = status_text(project)
+    text = status_text(project, estimate(project))
     assert "40 documents, 2 labelled (5%), 1 skipped, 37 without an answer" in text
     assert ["b", "2"] in [line.split() for line in text.splitlines()]
     assert "too few labels to estimate" in text
@@ -338,12 +340,30 @@ def test_status_uses_the_kept_estimate_only_for_the_same_answers(project):
     project.add([entry("d0", ["b"])])
     kept = {"answers": project.learner().fingerprint(), "curve": CURVE._asdict()}
     (project.folder / "estimate.json").write_text(json.dumps(kept))
-    text = status_text(project)
+    text = status_text(project, estimate(project))
     assert "0.600 ±0.020" in text
     assert "more labels still help" in text
     assert (project.folder / "progress.png").stat().st_size > 10_000
     project.add([entry("d1", ["b"])])
-    assert "too few labels to estimate" in status_text(project)
+    assert "too few labels to estimate" in status_text(project, estimate(project))
+
+
+def test_status_is_valid_json_where_the_curve_has_one_point(project):
+    nan = float("nan")
+    one = CURVE._replace(labelled=[3], gain=nan, gain_error=nan)
+    found = json.loads(json.dumps(status_facts(project, one), allow_nan=False))
+    assert (found["curve"]["gain"], found["curve"]["gain_error"]) == (None, None)
+    assert found["curve"]["labelled"] == [3]
+    assert status_facts(project, None)["curve"] is None
+
+
+def test_status_estimates_once_where_nothing_can_be_kept(project, monkeypatch, capsys):
+    calls = []
+    monkeypatch.setattr(Learner, "learning_curve", lambda self: calls.append(self) or CURVE)
+    (project.folder / "estimate.json").mkdir()  # which no file can replace
+    assert main(["status", "--project", str(project.folder)]) == 0
+    assert "0.600 ±0.020" in capsys.readouterr().out
+    assert len(calls) == 1
 
 
 def test_a_picture_of_many_long_labels(tmp_path):

@@ -20,7 +20,7 @@ from crabjax.labelling.exchange import (
 from crabjax.labelling.learner import Learner
 from crabjax.labelling.learning_curve import LearningCurve
 from crabjax.labelling.project import ProjectWarning
-from crabjax.labelling.status import status_text
+from crabjax.labelling.status import estimate, status_text
 from crabjax.labelling.suggestion import Suggestion
 from crabjax.models.pretrained import PretrainedError
 from crabjax.models.pretrained_files import PretrainedNotFoundError
@@ -141,9 +141,8 @@ def test_an_answer_counts_for_all_documents_with_its_text(twins):
     assert labels == (["a"], ["a"], [], ["a"])
     assert sources == ("person", "person", "model", "person")
     assert twins.learner().labelled == 1
-    assert "2 documents (and 2 with the same text as another), 1 labelled (50%)" in status_text(
-        twins
-    )
+    said = status_text(twins, None)
+    assert "2 documents (and 2 with the same text as another), 1 labelled (50%)" in said
 
 
 def test_documents_with_one_text_must_agree(twins):
@@ -273,7 +272,7 @@ def test_a_project_that_may_only_be_read_still_shows_its_state(project, monkeypa
 
     monkeypatch.setattr("tempfile.mkstemp", refuse)  # what a folder of somebody else's does
     monkeypatch.setattr("matplotlib.figure.Figure.savefig", refuse)
-    text = status_text(project)
+    text = status_text(project, estimate(project))
     assert "2 without an answer" in text
     assert "0.600" in text
     assert text.endswith("progress.png: Permission denied")

@@ -1,7 +1,9 @@
-"""Learners on disk: those of earlier versions are read."""
+"""Learners on disk: those of earlier versions are read, and those before a failed save."""
 
 import numpy as np
+import pytest
 
+from crabjax.labelling import saved_learner
 from crabjax.labelling.saved_learner import SavedLearner, read_saved, write_saved
 
 
@@ -20,3 +22,39 @@ def test_layers_that_were_saved_one_by_one_are_read_side_by_side(tmp_path):
     again = read_saved(tmp_path).params
     assert again is not None
     np.testing.assert_array_equal(again["encoder"]["layers"]["bias"], bias)
+
+
+def weights(folder):
+    params = read_saved(folder).params
+    assert params is not None
+    return params["w"].tolist()
+
+
+def test_a_save_that_fails_leaves_the_one_before(tmp_path, monkeypatch):
+    write_saved(tmp_path, SavedLearner({"texts": ["a"]}, {"w": np.ones(2, np.float32)}))
+
+    def disk_full(path, text):
+        raise OSError(28, "No space left on device", str(path))
+
+    later = SavedLearner({"texts": ["a", "b"]}, {"w": np.zeros(2, np.float32)})
+    with monkeypatch.context() as patch:
+        patch.setattr(saved_learner, "write_text", disk_full)
+        with pytest.raises(OSError, match="No space left"):
+            write_saved(tmp_path, later)
+    assert read_saved(tmp_path).state == {"texts": ["a"]}
+    assert weights(tmp_path) == [1, 1]
+    write_saved(tmp_path, later)
+    assert weights(tmp_path) == [0, 0]
+    assert len(list(tmp_path.iterdir())) == 2  # what neither needs is gone
+    write_saved(tmp_path, SavedLearner({"texts": []}, None))
+    assert [path.name for path in tmp_path.iterdir()] == ["learner.json"]
+
+
+def test_a_save_replaces_the_parameters_of_an_earlier_version(tmp_path):
+    write_saved(tmp_path, SavedLearner({"texts": []}, {"w": np.ones(2, np.float32)}))
+    (params,) = tmp_path.glob("params-*.safetensors")
+    params.rename(tmp_path / "params.safetensors")
+    assert weights(tmp_path) == [1, 1]
+    write_saved(tmp_path, SavedLearner({"texts": []}, {"w": np.zeros(2, np.float32)}))
+    assert weights(tmp_path) == [0, 0]
+    assert not (tmp_path / "params.safetensors").exists()

@@ -9,7 +9,7 @@ A source is a function that writes splits from raw files, found by name::
 
 import hashlib
 import warnings
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import ExitStack
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -18,7 +18,7 @@ from typing import NamedTuple, TypeVar
 import numpy as np
 
 from crabjax.data.corpus import json_line
-from crabjax.files import DataError, DataWarning, atomic_write
+from crabjax.files import DataError, DataWarning, atomic_write, read_csv_rows
 
 
 class About(NamedTuple):
@@ -131,6 +131,20 @@ def missing_raw(folder: Path, what: str, about: About) -> DataError:
     return DataError(
         f"{folder}: no {what} here. {about.title} needs {about.files}. Get them from {about.where}"
     )
+
+
+def read_table(
+    path: Path, columns: Iterable[str], progress: bool = False
+) -> Iterator[tuple[int, dict[str, str]]]:
+    """Yields (line, row by column name) of a CSV file.
+
+    Raises:
+      DataError: if one of the columns is missing.
+    """
+    for number, row in read_csv_rows(path, progress=progress):
+        if lacking := [column for column in columns if column not in row]:
+            raise DataError(f"{path}:1: expected the columns {', '.join(lacking)} in the header")
+        yield number, row
 
 
 def check_sum(path: Path, published: str | None) -> None:

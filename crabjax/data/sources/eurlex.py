@@ -18,7 +18,7 @@ from crabjax.data.sources.common import (
     register_source,
     write_published,
 )
-from crabjax.data.sources.records import class_names, find_records, read_records
+from crabjax.data.sources.records import class_names, find_records, named_labels, read_records
 from crabjax.files import DataError
 
 ABOUT = About(
@@ -61,15 +61,14 @@ def read_documents(path: Path, progress: bool, omitted: Omitted) -> Iterator[Doc
     names = class_names(path, "labels")
     for number, record in read_records(path, progress):
         where = f"{path}:{number}"
-        text, labels = _text_and_labels(where, record)
-        if not labels:
+        text, given = _text_and_labels(where, record)
+        if not (labels := named_labels(given, names, where)):
             omitted.add("no level-1 concept", where)
-        elif not text:
+        elif not text.strip():
             omitted.add("no English text", where)
         else:
             identity = str(record.get("celex_id", f"{path.name}:{number}"))
-            named = (names[one] if names and isinstance(one, int) else str(one) for one in labels)
-            yield Document(identity, text, tuple(sorted(named)))
+            yield Document(identity, text, labels)
 
 
 def _text_and_labels(where: str, record: dict[str, Any]) -> tuple[str, list]:

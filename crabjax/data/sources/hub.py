@@ -7,10 +7,16 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from crabjax.data.sources.common import Document, Omitted, Prepared, write_drawn, write_published
-from crabjax.data.sources.records import ENDINGS, class_names, read_records
+from crabjax.data.sources.records import ENDINGS, class_names, named_labels, read_records
 from crabjax.files import DataError
 
-_SPLITS = {"train": "train", "test": "test", "validation": "valid|dev"}
+_WORDS = {
+    "train": "train|training",
+    "test": "test|testing",
+    "validation": "validation|valid|val|dev",
+}
+_SPLITS = {name: re.compile(f"(?<![a-z])(?:{words})(?![a-z])") for name, words in _WORDS.items()}
+_ABOUT_DATA = ("dataset_info.json", "dataset_infos.json")  # beside the data on the hub
 _SHARD = re.compile(r"-\d{5}-of-\d{5}")
 
 
@@ -57,6 +63,8 @@ def prepare(
 ) -> Prepared:
     """Writes the splits of a folder of files; one file alone is split at random by the sizes.
 
+    Files named after no split are left out, and said to be, where there are train and test.
+
     Args:
       folder: with the data set's files, or a file.
       output: folder to write to.
@@ -68,8 +76,10 @@ def prepare(
     """
     found = split_files(folder, within)
     if "train" in found and "test" in found:
+        beside = [f"left out {path}: named after no split" for path in found.pop("", [])]
         splits = {name: partial(_read, files, columns, progress) for name, files in found.items()}
-        return write_published(splits, sizes, seed, output)
+        prepared = write_published(splits, sizes, seed, output)
+        return prepared._replace(omitted=[*beside, *prepared.omitted])
     files = [file for group in found.values() for file in group]
     wanted = {name: size for name, size in sizes.items() if size is not None}
     if set(wanted) != {"train", "test"}:
@@ -90,11 +100,12 @@ def split_files(folder: Path, within: str = "") -> dict[str, list[Path]]:
     if folder.is_file():
         return {"": [folder]}
     paths = [path for path in sorted(folder.rglob("*")) if path.name.endswith(ENDINGS)]
+    paths = [path for path in paths if path.name not in _ABOUT_DATA]
     paths = [path for path in paths if within in path.relative_to(folder).as_posix()]
     found: dict[str, list[Path]] = {}
     for path in paths:
         place = path.relative_to(folder).as_posix().lower()
-        names = [name for name, words in _SPLITS.items() if re.search(words, place)]
+        names = [name for name, words in _SPLITS.items() if words.search(place)]
         found.setdefault(names[0] if names else "", []).append(path)
     if not paths:
         raise DataError(f"{folder}: no file here that ends in {', '.join(ENDINGS)}")
@@ -118,23 +129,23 @@ def _read(
                 if column not in record:
                     raise DataError(f'{where}: no column "{column}", found {", ".join(record)}')
             text, given = record[columns.texts], record[columns.labels]
-            labels = _labels(given, names, columns.separator)
-            if labels is None or not isinstance(text, str):
-                wrong = text if labels is not None else given
+            listed = _listed(given, columns.separator)
+            if listed is None or not isinstance(text, str):
+                wrong = text if listed is not None else given
                 raise DataError(f"{where}: expected a text and labels, found {wrong!r:.80}")
             if not text.strip():
                 omitted.add("no text", where)
             else:
+                labels = named_labels(listed, names, where)
                 yield Document(f"{path.stem}:{number}", text, labels)
 
 
-def _labels(given: Any, names: list[str] | None, separator: str) -> tuple[str, ...] | None:
-    """Labels from a list or a string, by name where they are numbers; None if they are neither."""
+def _listed(given: Any, separator: str) -> list[str | int] | None:
+    """Labels as a list, from a list, a string or a number; None if they are none of these."""
     if isinstance(given, str):
         given = given.split(separator)
     elif isinstance(given, int):
         given = [given]
     if not isinstance(given, list) or not all(isinstance(one, str | int) for one in given):
         return None
-    named = (names[one] if names and isinstance(one, int) else str(one).strip() for one in given)
-    return tuple(sorted({name for name in named if name}))
+    return given

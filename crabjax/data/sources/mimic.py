@@ -14,10 +14,11 @@ from crabjax.data.sources.common import (
     Prepared,
     draw_split,
     find_raw,
+    read_table,
     register_source,
     write_splits,
 )
-from crabjax.files import DataError, read_csv_rows
+from crabjax.files import DataError
 
 ABOUT = About(
     title="MIMIC-III",
@@ -92,7 +93,7 @@ def read_chapters(
 ) -> dict[str, tuple[str, ...]]:
     """The sorted chapters of every admission."""
     found: dict[str, set[str]] = {}
-    for number, row in _rows(path, ("HADM_ID", "ICD9_CODE"), progress):
+    for number, row in read_table(path, ("HADM_ID", "ICD9_CODE"), progress):
         where = f"{path}:{number}"
         if not row["HADM_ID"]:
             omitted.add("diagnosis without admission", where)
@@ -106,9 +107,9 @@ def read_chapters(
 def read_notes(
     path: Path, chapters: dict[str, tuple[str, ...]], omitted: Omitted, progress: bool = False
 ) -> Iterator[tuple[str, tuple[bool, str, int], str]]:
-    """Yields (admission, place among its notes, text) of usable discharge summaries."""
+    """Yields (admission, place among its notes, text) of usable discharge summaries, cleaned."""
     columns = ("ROW_ID", "HADM_ID", "CHARTDATE", "CATEGORY", "DESCRIPTION", "ISERROR", "TEXT")
-    for number, row in _rows(path, columns, progress):
+    for number, row in read_table(path, columns, progress):
         where = f"{path}:{number}"
         if row["CATEGORY"].strip() != "Discharge summary":
             continue
@@ -120,10 +121,12 @@ def read_notes(
             omitted.add("discharge summary of an admission without diagnoses", where)
         elif not row["ROW_ID"].isdecimal():
             raise DataError(f"{where}: ROW_ID must be a number, found {row['ROW_ID']!r}")
+        elif not (text := clean(row["TEXT"])):
+            omitted.add("no text", where)
         else:
             addendum = row["DESCRIPTION"].strip() == "Addendum"
             place = (addendum, row["CHARTDATE"], int(row["ROW_ID"]))
-            yield row["HADM_ID"], place, row["TEXT"]
+            yield row["HADM_ID"], place, text
 
 
 def join_notes(
@@ -134,7 +137,7 @@ def join_notes(
     """One document an admission, as soon as all its ``parts`` were met: reports, then addenda."""
     pending: dict[str, list[tuple[tuple[bool, str, int], str]]] = {}
     for admission, place, text in notes:
-        pending.setdefault(admission, []).append((place, clean(text)))
+        pending.setdefault(admission, []).append((place, text))
         if len(pending[admission]) == parts[admission]:
             ordered = sorted(pending.pop(admission))
             body = "\n".join(text for _, text in ordered)
@@ -144,12 +147,3 @@ def join_notes(
 def clean(text: str) -> str:
     """Removes de-identification brackets such as ``[**2151-7-16**]``."""
     return _BRACKETS.sub(" ", text).strip()
-
-
-def _rows(
-    path: Path, columns: tuple[str, ...], progress: bool
-) -> Iterator[tuple[int, dict[str, str]]]:
-    for number, row in read_csv_rows(path, progress=progress):
-        if lacking := [column for column in columns if column not in row]:
-            raise DataError(f"{path}:1: expected the columns {', '.join(lacking)} in the header")
-        yield number, row

@@ -13,11 +13,11 @@ from crabjax.data.sources.common import (
     Omitted,
     Prepared,
     find_raw,
+    read_table,
     register_source,
     write_drawn,
 )
 from crabjax.data.sources.mimic import chapter as chapter_of_icd9
-from crabjax.files import DataError, read_csv_rows
 
 _FILES = "discharge.csv.gz (of MIMIC-IV-Note) and diagnoses_icd.csv.gz (of MIMIC-IV, folder hosp)"
 _WHERE = (
@@ -104,7 +104,7 @@ def read_chapters(
     """The sorted chapters of every admission that was coded in a version of ICD."""
     found: dict[str, set[str]] = {}
     columns = ("hadm_id", "icd_code", "icd_version")
-    for number, row in _rows(path, columns, progress):
+    for number, row in read_table(path, columns, progress):
         if row["icd_version"].strip() != str(version):
             continue
         if (name := _CHAPTER_OF[version](row["icd_code"])) is None:
@@ -119,7 +119,7 @@ def read_notes(
 ) -> Iterator[Document]:
     """One discharge summary an admission: the file has no more, and addenda lie elsewhere."""
     seen: set[str] = set()
-    for number, row in _rows(path, ("note_id", "hadm_id", "text"), progress):
+    for number, row in read_table(path, ("note_id", "hadm_id", "text"), progress):
         where, admission = f"{path}:{number}", row["hadm_id"]
         # De-identified passages are three underscores in MIMIC-IV.
         text = row["text"].replace("___", " ").strip()
@@ -134,12 +134,3 @@ def read_notes(
         else:
             seen.add(admission)
             yield Document(admission, text, chapters[admission])
-
-
-def _rows(
-    path: Path, columns: tuple[str, ...], progress: bool
-) -> Iterator[tuple[int, dict[str, str]]]:
-    for number, row in read_csv_rows(path, progress=progress):
-        if lacking := [column for column in columns if column not in row]:
-            raise DataError(f"{path}:1: expected the columns {', '.join(lacking)} in the header")
-        yield number, row

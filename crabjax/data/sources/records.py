@@ -56,6 +56,33 @@ def class_names(path: Path, column: str) -> list[str] | None:
         return None
 
 
+def named_labels(
+    given: Sequence[int | str], names: Sequence[str] | None, where: str
+) -> tuple[str, ...]:
+    """Labels sorted and without repetition, by name where they are numbers of named classes.
+
+    Args:
+      given: names, or numbers; -1 stands for no label where classes are named.
+      names: of the classes; None where nothing is known of them.
+      where: file and line, for the error.
+
+    Raises:
+      DataError: for a number that no class has.
+    """
+    found = set()
+    for one in given:
+        if names is None or isinstance(one, str):
+            found.add(str(one).strip())
+        elif 0 <= one < len(names):
+            found.add(names[one])
+        elif one != -1:
+            raise DataError(
+                f"{where}: expected labels from 0 to {len(names) - 1}, as its classes are "
+                f"numbered, or -1 for none, found {one}"
+            )
+    return tuple(sorted(found - {""}))
+
+
 def _parquet(path: Path) -> Any:
     import pyarrow
     from pyarrow import parquet

@@ -14,7 +14,7 @@ from crabjax.data.sources.common import (
     write_drawn,
     write_published,
 )
-from crabjax.data.sources.records import class_names, find_records, read_records
+from crabjax.data.sources.records import class_names, find_records, named_labels, read_records
 from crabjax.files import DataError
 
 ABOUT = About(
@@ -63,9 +63,10 @@ def read_documents(path: Path, progress: bool, omitted: Omitted) -> Iterator[Doc
         if not isinstance(labels, list) or not isinstance(body, str):
             found = ", ".join(record)
             raise DataError(f'{where}: expected "body" text and a "labels" list, found {found}')
-        if not labels:
+        if not all(isinstance(one, int | str) for one in labels):
+            raise DataError(f'{where}: "labels" must be names or numbers, found {labels!r:.80}')
+        if not (labels := named_labels(labels, names, where)):
             omitted.add("no labels", where)
             continue
         text = f"{title}\n{body}" if isinstance(title, str) and title else body
-        named = {names[one] if names and isinstance(one, int) else str(one) for one in labels}
-        yield Document(str(number), text, tuple(sorted(named)))
+        yield Document(str(number), text, labels)
