@@ -139,10 +139,11 @@ def compiled(
     """A program and what the compiler made of it.
 
     Layers of an encoder are alike but the last: unless their number is stated, programs of one and
-    of two are compiled, and what the second adds is counted for all others.
+    of two are compiled, and what the second adds is counted for all others. Where something is
+    computed again they are a loop, which takes a compiler as long for six.
     """
     program = programs(config, sizes, layout)[name]
-    if config.model.name != "distilbert" or sizes.layers is not None or name == "score":
+    if layout.recomputed != "nothing" or sizes.layers is not None or name == "score":
         return program, _compile(target, config, program)
     one, two = (
         compiled(target, config, *with_layers(config, sizes, layout, layers), name)[1]

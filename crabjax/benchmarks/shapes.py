@@ -135,5 +135,6 @@ def axes_of(config: Config, sizes: Sizes, members: int, batch: int) -> dict[str,
     }
     if config.model.name == "distilbert":
         encoder = encoder_of(config, sizes)
-        axes |= {"words": encoder.vocabulary, "layers": encoder.layers, "heads": encoder.heads}
+        # The last layer is not in the loop over layers.
+        axes |= {"words": encoder.vocabulary, "layers": encoder.layers - 1, "heads": encoder.heads}
     return axes

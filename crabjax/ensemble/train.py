@@ -10,7 +10,7 @@ from jax import lax
 
 from crabjax.config import EnsembleConfig
 from crabjax.ensemble.optimizer import Trained, learn, select, start_training
-from crabjax.ensemble.word_rows import put_rows, renumber, take_rows
+from crabjax.ensemble.word_rows import own_numbers, with_all_words, with_training_words
 from crabjax.models import Model, Params
 
 
@@ -106,10 +106,11 @@ def train(recipe: Recipe, params: Params, data: TrainingData) -> tuple[Params, F
 
     Members that have stopped are masked out until all have; see ``fit_ensemble``.
     """
-    model, config, _ = recipe
-    members = len(data.train_counts)
-    trained = start_training(config, _with_training_words(model, params, data))
-    inputs = _training_inputs(model, params, data)
+    config, members = recipe.config, len(data.train_counts)
+    table = None if data.words is None else recipe.model.table
+    trained = start_training(config, with_training_words(table, params, data.words))
+    inputs = own_numbers(table, params, data.inputs, data.train_rows, data.words)
+    whole = lambda now: with_all_words(table, params, data.words, now.params, now.idle)
     by_epoch = jnp.full((members, config.epochs), jnp.nan, jnp.float32)
     none = jnp.full_like(data.train_counts, -1)
     progress = _Progress(
@@ -128,7 +129,7 @@ def train(recipe: Recipe, params: Params, data: TrainingData) -> tuple[Params, F
         trained, loss = _train_epoch(recipe, progress, data, inputs)
         compared = data.validation_rows.shape[1] > 0
         if compared:
-            f1, finite = _validate(recipe, _with_all_words(model, params, data, trained), data)
+            f1, finite = _validate(recipe, whole(trained), data)
         else:
             f1, finite = jnp.zeros_like(loss), _finite(trained.params)
         return _record(config, progress, trained, loss, f1, finite, compared)
@@ -141,7 +142,7 @@ def train(recipe: Recipe, params: Params, data: TrainingData) -> tuple[Params, F
     info = FitInfo(
         progress.loss, progress.validation_f1, progress.best_epoch, ran, progress.failed_epoch
     )
-    return _with_all_words(model, params, data, progress.best), info
+    return whole(progress.best), info
 
 
 def training_step(
@@ -279,28 +280,3 @@ def _shuffled(batch_size: int, capacity: int, key, count):
     draws = jax.vmap(lambda place: jax.random.bits(jax.random.fold_in(shuffle_key, place)))(places)
     _, _, order = lax.sort((places >= count, draws, places), num_keys=2)
     return jnp.pad(order, (0, batch_size))
-
-
-def _training_inputs(model: Model, params: Params, data: TrainingData) -> jax.Array | None:
-    """Every member's training documents [M, C, T] in its own numbers, if there is a table."""
-    if model.table is None or data.words is None:
-        return None
-    vocabulary = params[model.table].shape[1]
-    own = lambda rows, words: renumber(data.inputs[rows], words, vocabulary)
-    return jax.vmap(own)(data.train_rows, data.words)
-
-
-def _with_training_words(model: Model, params: Params, data: TrainingData) -> Params:
-    """Of a word table [M, V, D], the rows [M, W, D] of words in training documents."""
-    if model.table is None or data.words is None:
-        return params
-    return {**params, model.table: jax.vmap(take_rows)(params[model.table], data.words)}
-
-
-def _with_all_words(model: Model, first: Params, data: TrainingData, trained: Trained) -> Params:
-    """All parameters after some training that began with ``first``."""
-    if model.table is None or data.words is None:
-        return trained.params
-    rows = trained.params[model.table]
-    table = jax.vmap(put_rows)(first[model.table], data.words, rows, trained.idle)
-    return {**trained.params, model.table: table}

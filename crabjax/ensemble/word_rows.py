@@ -9,6 +9,8 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from crabjax.models import Params
+
 SMALLEST = 4096  # words; fewer would save little, and one more program would be compiled
 
 
@@ -41,6 +43,36 @@ def training_words(
     size = min(vocabulary, 1 << (most - 1).bit_length())
     filled = [np.r_[words, vocabulary : vocabulary + size - len(words)] for words in found]
     return np.stack(filled).astype(np.int32)
+
+
+def own_numbers(table: str | None, params: Params, inputs, rows, words) -> jax.Array | None:
+    """Every member's training documents [M, C, T], their words numbered by place in its own.
+
+    Args:
+      table: name of the word table, if there is one.
+      params: with the whole table [M, V, D].
+      inputs: documents [N, T].
+      rows: of the training documents, [M, C].
+      words: of :func:`training_words`, [M, W].
+    """
+    if table is None:
+        return None
+    vocabulary = params[table].shape[1]
+    return jax.vmap(lambda rows, words: renumber(inputs[rows], words, vocabulary))(rows, words)
+
+
+def with_training_words(table: str | None, params: Params, words) -> Params:
+    """Of a word table [M, V, D], the rows [M, W, D] of training words."""
+    if table is None:
+        return params
+    return {**params, table: jax.vmap(take_rows)(params[table], words)}
+
+
+def with_all_words(table: str | None, first: Params, words, params: Params, idle) -> Params:
+    """All parameters after some training that began with ``first``; see :func:`put_rows`."""
+    if table is None:
+        return params
+    return {**params, table: jax.vmap(put_rows)(first[table], words, params[table], idle)}
 
 
 def renumber(tokens: jax.Array, words: jax.Array, vocabulary: int) -> jax.Array:

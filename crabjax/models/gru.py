@@ -12,7 +12,7 @@ import jax
 import jax.numpy as jnp
 from jax import lax
 
-UNROLL = 4  # steps of a scan without a loop between them
+UNROLL = 8  # steps of a scan without a loop between them
 
 
 class GRU(NamedTuple):

@@ -1,7 +1,7 @@
 """Training and prediction of ensembles against a plain loop over epochs, batches and members."""
 
 import dataclasses
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -16,6 +16,7 @@ from crabjax.ensemble import (
     fit,
     fit_ensemble,
     member_keys,
+    predict,
     predict_features,
     predict_logits,
     predict_proba,
@@ -274,6 +275,30 @@ def test_prediction_in_batches_equals_one_call(setting, fitted):
         jax.jit(model.features)(own, setting.inputs[:20]),
         atol=1e-6,
     )
+
+
+def test_members_that_fill_a_tpu_are_predicted_one_after_another(setting, fitted, monkeypatch):
+    model, params = setting.model, fitted[0]
+    expected = predict_logits(model, params, setting.inputs[:20], 8)
+    monkeypatch.setattr(predict, "predicted_at_once", lambda *arguments: 1)
+    found = predict_logits(model, params, setting.inputs[:20], 8)
+    np.testing.assert_allclose(found, expected, atol=1e-5)
+
+
+def test_how_many_members_a_program_predicts():
+    base = Architecture("distilbert", 90, positions=256, width=768, inner=3072, heads=12, layers=2)
+    model = transformer_classifier(base, 3, precision="bfloat16")
+    keys: Any = jax.ShapeDtypeStruct((5,), jax.random.key(0).dtype)
+    params = jax.eval_shape(jax.vmap(model.init), keys)
+    sizes = {
+        (platform, documents): predict.predicted_at_once(
+            model, params, jax.ShapeDtypeStruct((documents, 256), jnp.int32), platform
+        )
+        for platform in ("cpu", "gpu", "tpu")
+        for documents in (1, 64)
+    }
+    assert sizes.pop(("tpu", 64)) == 1
+    assert set(sizes.values()) == {5}
 
 
 def test_prediction_never_returns_nan(setting, fitted):
