@@ -4,7 +4,8 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from crabjax.config import ModelConfig
+from crabjax.config import ModelConfig, from_dict
+from crabjax.ensemble import fit_ensemble, member_keys
 from crabjax.models import build_model
 
 CONFIG = ModelConfig(name="frozen", hidden=40, dropout=0.5)
@@ -54,3 +55,28 @@ def test_a_share_of_the_input_is_hidden_in_training_alone():
     trained = model.apply(params, single, jax.random.key(2))
     silent = np.isclose(trained, hidden_out, atol=1e-5).all(axis=1)
     assert 0 < silent.sum() < 5
+
+
+def trained_weights(documents, **ensemble):
+    """The mean size of a hidden weight after training on labels that no feature explains."""
+    config = from_dict({"model": {"name": "frozen"}, "ensemble": {"members": 1, **ensemble}})
+    generator = np.random.default_rng(0)
+    inputs = generator.normal(size=(documents, 384)).astype(np.float32)
+    params, _ = fit_ensemble(
+        build_model(config.model, 384, 4),
+        config.ensemble,
+        member_keys(jax.random.key(0)[None], 1, "independent"),
+        inputs,
+        generator.random((documents, 4)) < 0.3,
+        np.arange(documents)[None],
+        np.array([documents]),
+        np.zeros((1, 0), np.int32),
+    )
+    return float(np.abs(params["hidden"]["kernel"]).mean())
+
+
+def test_more_documents_do_not_make_larger_weights():
+    """Large weights turn hidden features into noise: heads became worse with more labels."""
+    few, many = trained_weights(60), trained_weights(900)
+    assert many < 1.3 * few
+    assert trained_weights(900, weight_decay=0.01) > 1.6 * many
