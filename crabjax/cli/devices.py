@@ -104,8 +104,9 @@ def configuration(config: Any) -> Iterator[str]:
         f"training   {at_once}, by one program in all "
         f"{found.sizes.rounds + 1} rounds; about {_size(train.bytes)}"
     )
+    members = "all members of a seed" if found.sizes.sampled else "all members"
     yield (
-        f"prediction {predict.at_once} documents at once, all members; about "
+        f"prediction {predict.at_once} documents at once, {members}; about "
         f"{_size(predict.bytes)} a call, {predict.calls} calls side by side"
     )
     yield "           memory is estimated from the traced programs, before they are compiled"
