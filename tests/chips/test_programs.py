@@ -26,8 +26,8 @@ class Bound(NamedTuple):
     of_peak: float | None = None
 
 
-# Of what the plan chooses. Two aims were missed, 0.012 s for a step of TextRNN on an H100 and 50% of
-# peak in prediction: these are held to what there is (docs/devices.md).
+# Of what the plan chooses. Two aims were missed, 0.012 s for a step of TextRNN on an H100 and 50%
+# of peak in prediction: these are held to what there is (docs/devices.md).
 BOUNDS = {
     ("v5e", "text_cnn", "step"): Bound(12, seconds=0.02),
     ("h100", "text_cnn", "step"): Bound(12, seconds=0.003),
