@@ -42,7 +42,8 @@ def describe(arguments: argparse.Namespace) -> None:
         print(line)
     alike: dict[Any, list[str]] = {}  # variants of one file that are laid out alike are said once
     for name, config in variants.items():
-        sizes = config.ensemble.members, config.ensemble.batch_size, config.loop
+        ensemble = config.ensemble
+        sizes = ensemble.members, ensemble.batch_size, ensemble.keep, config.loop
         alike.setdefault((config.data, config.model, config.devices, sizes), []).append(name)
     for names in alike.values():
         print(f"\n{arguments.config}: {'; '.join(names)}")
@@ -75,6 +76,7 @@ def machine() -> Iterator[str]:
 def configuration(config: Any) -> Iterator[str]:
     """What a run of a configuration would do here."""
     from crabjax.data.splits import find_files
+    from crabjax.ensemble.word_rows import SMALLEST
     from crabjax.experiments.layout import layout
     from crabjax.files import DataError
 
@@ -89,7 +91,7 @@ def configuration(config: Any) -> Iterator[str]:
     documents, width = found.sizes.inputs.shape
     yield (
         f"data       {documents:,} documents of {width} {_unit(config)}, "
-        f"{found.sizes.labels.shape[1]} labels; {found.sizes.test_documents:,} to test on"
+        f"{found.sizes.labels} labels; {found.sizes.test_documents:,} to test on"
     )
     used = found.ensemble * found.pool
     yield (
@@ -101,9 +103,10 @@ def configuration(config: Any) -> Iterator[str]:
     if train.calls == 1:
         at_once = f"{train.at_once} members at once ({found.reason})"
     yield (
-        f"training   {at_once}, by one program in all "
-        f"{found.sizes.rounds + 1} rounds; about {_size(train.bytes)}"
+        f"training   {at_once}, in all {found.sizes.rounds + 1} rounds; about {_size(train.bytes)}"
     )
+    if found.sizes.model.table is not None and found.sizes.vocabulary > SMALLEST:
+        yield "           compiled anew when the labelled documents' words outgrow a power of two"
     members = "all members of a seed" if found.sizes.sampled else "all members"
     yield (
         f"prediction {predict.at_once} documents at once, {members}; about "

@@ -93,8 +93,9 @@ def fit_ensemble(
       devices: how many members train, and how many validation documents are predicted, at once.
 
     Returns:
-      Parameters with a leading axis M, on the device (of several devices, on the host unless
-      the members fill them evenly), and a :class:`FitInfo` on the host.
+      Parameters with a leading axis M, on the device if it trained all at once, else on the host
+      (of several devices, on the device if the members fill them evenly); on CPU there is no
+      difference. And a :class:`FitInfo` on the host.
 
     Raises:
       EnsembleError: the loss of all members became non-finite, or that of one did before its
@@ -152,6 +153,7 @@ def _fit(recipe: Recipe, mesh, shared, own, at_once: int) -> tuple[Params, FitIn
     workers, group = (at_once, 1) if one_a_core(mesh) else (1, at_once)
     if mesh is not None:
         group *= mesh.shape[ENSEMBLE]
+    one_group = group >= members
 
     def fit_group(start: int):
         # The last group repeats its last member, so that every group has the same shape.
@@ -161,7 +163,9 @@ def _fit(recipe: Recipe, mesh, shared, own, at_once: int) -> tuple[Params, FitIn
             found = _fit_group(recipe, *shared, keys, *rows)
         else:
             found = on_mesh.fit_members(mesh, recipe, *shared, keys, *rows)
-        return jax.block_until_ready(found)
+        found = jax.block_until_ready(found)
+        # A device holds the members it trains and no others: those that are done wait on the host.
+        return found if one_group or one_a_core(mesh) else jax.tree.map(fetch, found)
 
     with ThreadPoolExecutor(workers) as pool:
         parts = list(pool.map(fit_group, range(0, members, group)))
@@ -182,9 +186,9 @@ def _fit_group(recipe: Recipe, inputs, labels, keys, *rows) -> tuple[Params, Fit
 
 
 def _join(leaves, members: int, mesh: Mesh | None):
-    """The members of all groups; from a mesh, on the host unless they fill its devices evenly."""
+    """The members of all groups, on the host unless one group is all of them."""
     if len(leaves) == 1 and len(leaves[0]) == members:
         return leaves[0]
-    if mesh is None:
+    if one_a_core(mesh):
         return jnp.concatenate(leaves)[:members]
     return np.concatenate([fetch(leaf) for leaf in leaves])[:members]

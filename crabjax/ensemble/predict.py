@@ -110,7 +110,6 @@ def _logits_in_batches(model: Model, params: Params, inputs: Any, batch_size: in
         parts = mesh.shape[POOL]
         run = lambda size: in_batches(call, inputs, size * parts, axis=1, cut=_cut(model))
         return halve_once(BATCH, size, run)[:members]
-    params = jax.tree.map(jnp.asarray, params)
     batch = jax.ShapeDtypeStruct((size, *np.shape(inputs)[1:]), inputs.dtype)
     group = predicted_at_once(model, params, batch, jax.default_backend())
 
@@ -118,7 +117,8 @@ def _logits_in_batches(model: Model, params: Params, inputs: Any, batch_size: in
         some = params
         if group < members:
             some = jax.tree.map(lambda leaf: leaf[first : first + group], params)
-        call = functools.partial(ensemble_logits, model, some)
+        # Of parameters on the host, no more go to the device than it works with.
+        call = functools.partial(ensemble_logits, model, jax.tree.map(jnp.asarray, some))
         return in_batches(call, inputs, size, axis=1, cut=_cut(model))
 
     firsts = range(0, members, group)

@@ -13,7 +13,7 @@ from crabjax.ensemble.fit import one_a_core
 from crabjax.ensemble.plan import Device, FitShapes, plan_fit
 from crabjax.ensemble.predict import ensemble_logits
 from crabjax.ensemble.train import Recipe
-from crabjax.experiments.problem import schedule
+from crabjax.experiments.problem import documents_fitted, documents_read, schedule
 from crabjax.experiments.seen import samples
 from crabjax.inputs import classifier, load_dataset
 from crabjax.models import Model
@@ -42,7 +42,8 @@ class Sizes(NamedTuple):
 
     model: Model
     inputs: jax.ShapeDtypeStruct  # [N, ...]
-    labels: jax.ShapeDtypeStruct  # float32 [N, K]
+    labels: int
+    fitted: int  # documents that one fit reads
     test_documents: int
     validation: int  # documents the epochs are compared on
     rounds: int
@@ -83,8 +84,8 @@ def layout(config: Config) -> Layout:
 
 def _sizes(config: Config) -> Sizes:
     data = load_dataset(config)
-    documents = sum(len(one.tokens) for one in (data.train, data.validation) if one is not None)
-    width, kind = data.train.tokens.shape[1], data.train.tokens.dtype
+    tokens = documents_read(data, config).tokens
+    (documents, width), kind = tokens.shape, tokens.dtype
     if (
         config.model.name == "frozen" and config.data.vectors is None
     ):  # encoding the documents would take minutes
@@ -92,13 +93,14 @@ def _sizes(config: Config) -> Sizes:
         kind = np.dtype(np.float32)
     inputs = jax.ShapeDtypeStruct((documents, width), kind)
     plan = schedule(data, config)
-    labels = len(data.label_names)
+    labels, validation = len(data.label_names), plan.validation_rows.shape[1]
     return Sizes(
         model=classifier(config, inputs, data.vocabulary_size, labels),  # type: ignore[arg-type]
         inputs=inputs,
-        labels=jax.ShapeDtypeStruct((documents, labels), np.float32),
+        labels=labels,
+        fitted=documents_fitted(config, documents, plan.capacity, validation),
         test_documents=len(data.test.tokens),
-        validation=plan.validation_rows.shape[1],
+        validation=validation,
         rounds=plan.rounds,
         capacity=plan.capacity,
         vocabulary=data.vocabulary_size,
@@ -117,9 +119,9 @@ def _training(config: Config, sizes: Sizes, mesh: Any, models: int) -> tuple[Pro
     most = models if mesh is None else -(-models // mesh.shape[ENSEMBLE])
     on_cores = one_a_core(mesh)
     most = min(most, usable_cores()) if on_cores else most
-    needed = len(config.loop.seeds) * (sizes.capacity + sizes.validation)
-    cut = lambda one: jax.ShapeDtypeStruct((min(needed, len(one)), *one.shape[1:]), one.dtype)
-    shapes = FitShapes(cut(sizes.inputs), cut(sizes.labels), key, rows)
+    inputs = jax.ShapeDtypeStruct((sizes.fitted, *sizes.inputs.shape[1:]), sizes.inputs.dtype)
+    labels = jax.ShapeDtypeStruct((sizes.fitted, sizes.labels), np.float32)
+    shapes = FitShapes(inputs, labels, key, rows)
     plan = plan_fit(
         recipe,
         config.devices,

@@ -15,7 +15,7 @@ from crabjax.devices.mesh import use_devices
 from crabjax.devices.processes import array_of_first
 from crabjax.ensemble import FitInfo, fit_ensemble, gather, member_keys, needed_rows
 from crabjax.experiments.checkpoint import Saved
-from crabjax.experiments.problem import Problem, prepare
+from crabjax.experiments.problem import Problem, documents_fitted, prepare
 from crabjax.experiments.progress import Progress
 from crabjax.experiments.run_folder import RunFolder
 from crabjax.experiments.seen import document_features, pools, predict_test
@@ -108,14 +108,14 @@ def fit(config: Config, problem: Problem, state: State) -> tuple[Any, FitInfo]:
     seed_keys = jnp.stack([run_key(seed, "fit", state.round) for seed in seeds])
     rows = saved_rows(problem, state.labelled)  # [S, C]
     counts = np.full(len(seeds), state.labelled.shape[1], np.int32)
-    each = problem.capacity + problem.validation_rows.shape[1]
+    validation = problem.validation_rows.shape[1]
     needed = needed_rows(
         problem.inputs,
         problem.labels,
         rows,
         counts,
         problem.validation_rows,
-        capacity=len(seeds) * each,
+        capacity=documents_fitted(config, len(problem.inputs), problem.capacity, validation),
     )
     repeated = [np.repeat(one, members, axis=0) for one in needed[2:]]
     return fit_ensemble(

@@ -7,7 +7,7 @@ from typing import NamedTuple
 import numpy as np
 
 from crabjax.config import Config
-from crabjax.data.load import Dataset
+from crabjax.data.load import Dataset, Encoded
 from crabjax.inputs import classifier, fingerprint, load_dataset, model_inputs
 from crabjax.keys import draw_up_to, host_generator, run_key
 from crabjax.models import Model
@@ -49,8 +49,7 @@ def prepare(config: Config) -> Problem:
       ProblemError: when the data are too few for the schedule.
     """
     data = load_dataset(config)
-    compared = config.ensemble.keep == "best"  # else nobody may look at validation labels
-    tokens, labels = data.pool if compared else data.train
+    tokens, labels = documents_read(data, config)
     plan = schedule(data, config)
     inputs = model_inputs(config, tokens)
     return Problem(
@@ -63,6 +62,24 @@ def prepare(config: Config) -> Problem:
         **plan._asdict(),
         fingerprint=fingerprint(tokens, labels, data.test.tokens, data.test.labels),
     )
+
+
+def documents_read(data: Dataset, config: Config) -> Encoded:
+    """The documents a run chooses from and, where epochs are compared, those of validation."""
+    # Else nobody may look at validation labels.
+    return data.pool if config.ensemble.keep == "best" else data.train
+
+
+def documents_fitted(config: Config, documents: int, capacity: int, validation: int) -> int:
+    """The most documents that one fit of all seeds reads: the same in all rounds of a run.
+
+    Args:
+      config: of the run.
+      documents: those it reads at all.
+      capacity: the most documents a seed will have labelled.
+      validation: documents that the epochs of a seed are compared on.
+    """
+    return min(documents, len(config.loop.seeds) * (capacity + validation))
 
 
 class Schedule(NamedTuple):

@@ -38,10 +38,10 @@ def expected_loss_reduction(
 ) -> jax.Array:
     """Expected reduction of the loss at every anchor, from labelling every candidate.
 
-    NumPy arrays go through one compiled program in chunks cut on the host, so their number may
-    change from call to call without a recompilation. Arrays on a device stay there, and candidates
-    that are sharded give scores sharded the same way. Nothing larger than [chunk_size, P] is held
-    besides the result. Where its row sums are enough, :func:`total_loss_reduction` holds less.
+    NumPy arrays go in chunks cut on the host through programs of up to three padded sizes, so their
+    number may change from call to call without a recompilation. Arrays on a device stay there, and
+    candidates that are sharded give scores sharded the same way. Where its row sums are enough,
+    :func:`total_loss_reduction` holds less.
 
     Args:
       candidates: member probabilities of the documents that could be labelled, [E, X, K].

@@ -102,7 +102,7 @@ def test_a_run_on_own_vectors_needs_no_encoder(settings, tmp_path, keep):
     np.testing.assert_array_equal(problem.inputs, np.concatenate(expected))
     records = run(config, tmp_path / "run")
     assert records[-1]["micro_f1"] > 0.85
-    assert layout(config).sizes.inputs.shape == (70, 5)
+    assert layout(config).sizes.inputs.shape == problem.inputs.shape
 
 
 def test_other_vectors_are_other_data(settings, tmp_path):
