@@ -106,7 +106,7 @@ def test_a_model_that_reads_padding_is_not_given_narrower_batches(mine):
     inputs[8:] = inputs[0]
     one = jax.tree.map(lambda leaf: leaf[None], params)
     found = predict_logits(model, one, inputs, batch_size=8)[0]
-    np.testing.assert_allclose(found, model.apply(params, inputs), rtol=1e-6)
+    np.testing.assert_allclose(found, model.apply(params, jnp.asarray(inputs)), rtol=1e-6)
 
 
 @pytest.mark.parametrize("name", ["text_cnn", "text_rnn"])
@@ -114,8 +114,8 @@ def test_padding_changes_nothing_where_it_is_said_to(name):
     model = build_model(ModelConfig(name=name, embedding=4, hidden=4, kernels=4), 16, 2)
     assert model.ignores_padding
     params = model.init(jax.random.key(0))
-    inputs = np.array([[3, 1, 4, 1], [5, 9, 0, 0]])
-    wider = np.pad(inputs, [(0, 0), (0, 5)])
+    inputs = jnp.array([[3, 1, 4, 1], [5, 9, 0, 0]])
+    wider = jnp.pad(inputs, [(0, 0), (0, 5)])
     np.testing.assert_allclose(
         model.apply(params, wider), model.apply(params, inputs), rtol=1e-5, atol=1e-6
     )
