@@ -84,7 +84,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--slowest",
         type=int,
-        default=0,
         help="say where the time of a program goes, in so many lines",
     )
     parser.add_argument(
@@ -102,7 +101,7 @@ def absent_device(arguments: argparse.Namespace) -> Row:
 def run(arguments: argparse.Namespace) -> list[Row]:
     """A row for every program of every classifier asked for, and one for a whole fit."""
     keep = Path(arguments.keep) if arguments.keep else None
-    target = Target(find_chip(arguments.chip), keep, arguments.slowest)
+    target = Target(find_chip(arguments.chip), keep, arguments.slowest or 0)
     # Else JAX would look for TPUs and GPUs, and wait for those that its plug-ins promise.
     jax.config.update("jax_platforms", "cpu")
     # A program that was compiled before leaves no machine code to look at.

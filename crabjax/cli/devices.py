@@ -76,7 +76,6 @@ def machine() -> Iterator[str]:
 def configuration(config: Any) -> Iterator[str]:
     """What a run of a configuration would do here."""
     from crabjax.data.splits import find_files
-    from crabjax.ensemble.word_rows import SMALLEST
     from crabjax.experiments.layout import layout
     from crabjax.files import DataError
 
@@ -105,7 +104,7 @@ def configuration(config: Any) -> Iterator[str]:
     yield (
         f"training   {at_once}, in all {found.sizes.rounds + 1} rounds; about {_size(train.bytes)}"
     )
-    if found.sizes.model.table is not None and found.sizes.vocabulary > SMALLEST:
+    if found.sizes.grows:
         yield "           compiled anew when the labelled documents' words outgrow a power of two"
     members = "all members of a seed" if found.sizes.sampled else "all members"
     yield (

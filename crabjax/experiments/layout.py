@@ -13,6 +13,7 @@ from crabjax.ensemble.fit import one_a_core
 from crabjax.ensemble.plan import Device, FitShapes, plan_fit
 from crabjax.ensemble.predict import ensemble_logits
 from crabjax.ensemble.train import Recipe
+from crabjax.ensemble.word_rows import SMALLEST
 from crabjax.experiments.problem import documents_fitted, documents_read, schedule
 from crabjax.experiments.seen import samples
 from crabjax.inputs import classifier, load_dataset
@@ -49,6 +50,7 @@ class Sizes(NamedTuple):
     rounds: int
     capacity: int  # documents labelled in the end
     vocabulary: int
+    grows: bool  # whether the table of words outgrows its smallest size
     sampled: bool  # whether queries look at only a part of U: seeds are predicted apart then
 
 
@@ -86,16 +88,16 @@ def _sizes(config: Config) -> Sizes:
     data = load_dataset(config)
     tokens = documents_read(data, config).tokens
     (documents, width), kind = tokens.shape, tokens.dtype
-    if (
-        config.model.name == "frozen" and config.data.vectors is None
-    ):  # encoding the documents would take minutes
+    # Encoding the documents would take minutes.
+    if config.model.name == "frozen" and config.data.vectors is None:
         width = read_architecture(find_pretrained(config.model.pretrained)).width
         kind = np.dtype(np.float32)
     inputs = jax.ShapeDtypeStruct((documents, width), kind)
     plan = schedule(data, config)
     labels, validation = len(data.label_names), plan.validation_rows.shape[1]
+    model = classifier(config, inputs, data.vocabulary_size, labels)  # type: ignore[arg-type]
     return Sizes(
-        model=classifier(config, inputs, data.vocabulary_size, labels),  # type: ignore[arg-type]
+        model=model,
         inputs=inputs,
         labels=labels,
         fitted=documents_fitted(config, documents, plan.capacity, validation),
@@ -104,6 +106,7 @@ def _sizes(config: Config) -> Sizes:
         rounds=plan.rounds,
         capacity=plan.capacity,
         vocabulary=data.vocabulary_size,
+        grows=model.table is not None and data.vocabulary_size > SMALLEST,
         sampled=samples(config, plan),
     )
 

@@ -310,7 +310,14 @@ class Learner:
         state, params, version = read_saved(Path(folder))
         if version != VERSION:
             raise SavedLearnerError(f"{folder}: of crabjax {version}, this is {VERSION}")
-        if same := state.get("fingerprint") == self.fingerprint():
+        if "fingerprint" in state:
+            same = state["fingerprint"] == self.fingerprint()
+        else:  # saved before there was one, with all that it is a hash of
+            with damage_named(folder):
+                config = experiment_settings(from_stored(state["config"], "config"))
+            own = {"config": experiment_settings(self.config)} | self._known.to_dict()
+            same = state | {"config": config} == own
+        if same:
             self._params, self._logits, self._threshold = params, None, None
         return same
 
