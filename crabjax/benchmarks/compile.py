@@ -23,6 +23,7 @@ from typing import Any, NamedTuple
 
 import jax
 
+from crabjax.benchmarks.arguments import CHIP_SIZES, PAPER, PARTS
 from crabjax.benchmarks.common import Row
 from crabjax.benchmarks.programs import (
     Layout,
@@ -36,23 +37,10 @@ from crabjax.benchmarks.programs import (
 from crabjax.benchmarks.shapes import Sizes, encoder_of, sizes_of
 from crabjax.config import Config, load_config
 from crabjax.devices.batches import LARGEST_BATCH
-from crabjax.devices.chips import CHIPS, Chip, find_chip
+from crabjax.devices.chips import Chip, find_chip
 from crabjax.devices.compile_for import Report, chip_devices, compile_for
 
 # The paper's sizes: RCV1 for the text classifiers, MIMIC for DistilBERT.
-PAPER = {
-    "text_cnn": "rcv1_textcnn.yaml",
-    "text_rnn": "rcv1_textrnn.yaml",
-    "distilbert": "mimic.yaml",
-}
-PARTS = {"fit": ("step", "validation"), "predict": ("predict",), "score": ("score",)}
-SIZES = {
-    "documents": "to train on and choose from",
-    "words": "of the vocabulary",
-    "labels": "of the data",
-    "members": "of the ensemble; of text classifiers those of all seeds",
-    "layers": "of DistilBERT to compile; else it is reckoned from one and two",
-}
 
 
 class DoesNotFitError(RuntimeError):
@@ -65,30 +53,6 @@ class Target(NamedTuple):
     chip: Chip
     keep: Path | None = None
     slowest: int = 0
-
-
-def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Adds the settings of this benchmark."""
-    parser.add_argument("--chip", required=True, help=", ".join(CHIPS))
-    parser.add_argument("--config", help="default: the paper's, of every --model")
-    parser.add_argument("--model", nargs="+", choices=list(PAPER), default=list(PAPER))
-    parser.add_argument("--program", nargs="+", choices=list(PARTS), default=list(PARTS))
-    for name, what in SIZES.items():
-        parser.add_argument(f"--{name}", type=int, help=what)
-    parser.add_argument(
-        "--at-once", type=int, help="members trained and predicted at once, not as the plan has it"
-    )
-    parser.add_argument(
-        "--keep", help="folder of what was compiled: done once, and read the next time"
-    )
-    parser.add_argument(
-        "--slowest",
-        type=int,
-        help="say where the time of a program goes, in so many lines",
-    )
-    parser.add_argument(
-        "--set", action="append", default=[], dest="overrides", metavar="SECTION.KEY=VALUE"
-    )
 
 
 def absent_device(arguments: argparse.Namespace) -> Row:
@@ -113,7 +77,7 @@ def run(arguments: argparse.Namespace) -> list[Row]:
         overrides.append(f"devices.members_at_once={arguments.at_once}")
     for name in names:
         config = load_config(name, overrides)
-        sizes = sizes_of(config, **{one: getattr(arguments, one) for one in SIZES})
+        sizes = sizes_of(config, **{one: getattr(arguments, one) for one in CHIP_SIZES})
         rows += _rows(target, config, sizes, arguments.program)
     return rows
 

@@ -21,6 +21,7 @@ from typing import Any, NamedTuple
 import jax
 import numpy as np
 
+from crabjax.benchmarks.arguments import FIT_SIZES, FIT_SMALLER
 from crabjax.benchmarks.common import Row, peak_extra_megabytes
 from crabjax.benchmarks.corpus import Corpus, random_corpus
 from crabjax.benchmarks.roofline import device_peaks
@@ -33,9 +34,6 @@ from crabjax.models.pretrained import Architecture
 from crabjax.models.transformer import transformer_classifier
 
 CAPACITY = 1100  # labelled documents of the last round of a run
-SIZES = {"labelled": [100, 600], "validation": 600, "epochs": 10, "tokens": 256}
-# A transformer takes ten times as long, and PyTorch longer still.
-SMALLER = {"labelled": [100], "validation": 100, "epochs": 2, "tokens": 128}
 
 
 class Epoch(NamedTuple):
@@ -54,29 +52,9 @@ class Side(NamedTuple):
     run: Callable[[], Epoch]
 
 
-def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Adds the settings of this benchmark."""
-    parser.add_argument(
-        "--model", choices=["text_cnn", "text_rnn", "distilbert"], default="text_cnn"
-    )
-    parser.add_argument("--against", choices=["torch"], help="also time a plain PyTorch loop")
-    parser.add_argument(
-        "--without", nargs="+", choices=[*TECHNIQUES, "all"], default=[], metavar="NAME",
-        help=f"also time with a technique switched off: {', '.join(TECHNIQUES)}, all",
-    )  # fmt: skip
-    for name, default in SIZES.items():
-        smaller = f"default: {default}, for distilbert {SMALLER[name]}"
-        many: dict[str, Any] = {"nargs": "+"} if name == "labelled" else {}
-        parser.add_argument(f"--{name}", type=int, help=smaller, **many)
-    parser.add_argument("--members", type=int, default=5)
-    parser.add_argument("--vocabulary", type=int, default=22_000)
-    parser.add_argument("--labels", type=int, default=20)
-    parser.add_argument("--repeats", type=int, default=1)
-
-
 def run(arguments: argparse.Namespace) -> list[Row]:
     """For each number of labelled documents, a row for crabjax and for what it is set against."""
-    for name, value in (SMALLER if arguments.model == "distilbert" else SIZES).items():
+    for name, value in (FIT_SMALLER if arguments.model == "distilbert" else FIT_SIZES).items():
         if getattr(arguments, name) is None:
             setattr(arguments, name, value)
     corpus = random_corpus(

@@ -42,15 +42,6 @@ class Given(NamedTuple):
     query: int
 
 
-def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Adds the settings of this benchmark."""
-    sizes = {"documents": 7000, "labels": 10, "members": 5, "query": 100, "labelled": 500}
-    for name, default in sizes.items():
-        parser.add_argument(f"--{name}", type=int, default=default)
-    parser.add_argument("--features", type=int, default=128, help="length of a document vector")
-    parser.add_argument("--repeats", type=int, default=5)
-
-
 def run(arguments: argparse.Namespace) -> list[Row]:
     """One row a strategy; packages that are not installed are left out, with a note."""
     given = _given(arguments)

@@ -16,16 +16,6 @@ from crabjax.ensemble import member_keys, predict_logits
 from crabjax.models import build_model
 
 
-def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Adds the settings of this benchmark."""
-    parser.add_argument("--model", choices=["text_cnn", "text_rnn"], default="text_cnn")
-    sizes = {"documents": 5000, "members": 5, "tokens": 256, "vocabulary": 22_000, "labels": 20}
-    for name, default in sizes.items():
-        parser.add_argument(f"--{name}", type=int, default=default)
-    parser.add_argument("--batch", type=int, default=256, help="documents a compiled call takes")
-    parser.add_argument("--repeats", type=int, default=3)
-
-
 def run(arguments: argparse.Namespace) -> list[Row]:
     """One row: all documents, all members."""
     config = ModelConfig(name=arguments.model)

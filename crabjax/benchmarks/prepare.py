@@ -20,13 +20,6 @@ from crabjax.data.load import Dataset, load_data
 GATHERED = 3000
 
 
-def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Adds the settings of this benchmark."""
-    sizes = {"documents": 100_000, "words": 20, "vocabulary": 50_000, "labels": 20}
-    for name, default in sizes.items():
-        parser.add_argument(f"--{name}", type=int, default=default)
-
-
 def run(arguments: argparse.Namespace) -> list[Row]:
     """A row each: preparing, the second start, a gather."""
     before = os.environ.get("CRABJAX_CACHE")

@@ -31,18 +31,6 @@ Seconds = dict[str, dict[str, float]]
 """By phase: "total", "compiled" and "k-means"."""
 
 
-def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Adds the settings of this benchmark."""
-    parser.add_argument("--config", default="demo.yaml", help="the experiment (default: demo.yaml)")
-    parser.add_argument("--strategy", default="crab", help="default: crab")
-    parser.add_argument("--repeats", type=int, default=3)
-    parser.add_argument("--against", choices=["dense", "torch"])
-    parser.add_argument("--dense-candidates", type=int, default=16)
-    parser.add_argument(
-        "--set", action="append", default=[], dest="overrides", metavar="SECTION.KEY=VALUE"
-    )
-
-
 def run(arguments: argparse.Namespace) -> list[Row]:
     """One row a phase, and one for the whole round; the same for what it is set against."""
     overrides = [f"strategy.name={arguments.strategy}", *arguments.overrides]

@@ -19,6 +19,7 @@ from typing import Any, NamedTuple
 import jax
 import numpy as np
 
+from crabjax.benchmarks.arguments import ROUND
 from crabjax.benchmarks.common import Row, seconds_of
 from crabjax.benchmarks.corpus import random_corpus
 from crabjax.benchmarks.pool_size import MODELS, time_rounds
@@ -31,7 +32,6 @@ from crabjax.pool.refine import pool_traits, refine_pool
 from crabjax.scoring import expected_loss_reduction, label_correlation
 
 TOKENS, VOCABULARY, LABELS, CHUNK = 64, 5000, 20, 512
-ROUND = "round"
 
 
 class Growth(NamedTuple):
@@ -55,32 +55,6 @@ class Case(NamedTuple):
     axis: str
     start: int
     prepare: Callable[[int], Callable[[], Any]]
-
-
-def _two_or_more(text: str) -> int:
-    """Through two points goes a line without an error; three can disagree."""
-    if (number := int(text)) < 2:
-        raise argparse.ArgumentTypeError(f"expected at least 2, found {text}")
-    return number
-
-
-def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Adds the settings of this benchmark."""
-    parser.add_argument("--what", nargs="+", choices=[*CASES, ROUND], default=[*CASES, ROUND])
-    parser.add_argument("--base", type=int, default=1, help="multiplies every starting size")
-    parser.add_argument(
-        "--steps", type=_two_or_more, default=3, help="times a size is doubled, at least 2"
-    )
-    parser.add_argument("--repeats", type=int, default=5)
-    parser.add_argument("--tolerance", type=float, default=0.15, help="of a linear exponent")
-    parser.add_argument("--plot", default="runs/scaling.png", metavar="FILE")
-    parser.add_argument(
-        "--documents",
-        nargs="+",
-        type=int,
-        default=[10_000, 100_000, 1_000_000],
-        help="of a round (default: 10000 100000 1000000)",
-    )
 
 
 def run(arguments: argparse.Namespace) -> list[Row]:

@@ -28,19 +28,6 @@ from crabjax.scoring import BetaRule, beta_entropy, expected_loss_reduction
 from crabjax.scoring.gain import label_gain
 
 
-def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Adds the settings of this benchmark."""
-    sizes = {"candidates": 2048, "anchors": 188, "labels": 20, "members": 5}
-    for name, default in sizes.items():
-        parser.add_argument(f"--{name}", type=int, default=default)
-    parser.add_argument("--alpha", type=float, default=0.1)
-    parser.add_argument("--beta", type=float, default=3.0)
-    parser.add_argument("--chunk-size", type=int, default=512)
-    parser.add_argument("--against", choices=["dense"], help="also time the dense evaluation")
-    parser.add_argument("--dense-candidates", type=int, default=32)
-    parser.add_argument("--repeats", type=int, default=5)
-
-
 def run(arguments: argparse.Namespace) -> list[Row]:
     """H alone, the kernel and, if asked for, the dense evaluation."""
     rule = BetaRule(arguments.alpha, arguments.beta)

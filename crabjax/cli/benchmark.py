@@ -10,6 +10,7 @@ from pathlib import Path
 from types import ModuleType
 
 from crabjax.benchmarks import ALL, SUBCOMMANDS
+from crabjax.benchmarks.arguments import ADD
 from crabjax.benchmarks.sizes import PRESETS
 from crabjax.cli.common import command_parser, run_command
 
@@ -64,7 +65,7 @@ def _time(arguments: argparse.Namespace) -> None:
 
 
 def _parse(words: Sequence[str], prog: str | None = None) -> argparse.Namespace:
-    parser, commands = _parser(words, prog)
+    parser, commands = _parser(prog)
     arguments = parser.parse_args(words)
     if arguments.compare is None and arguments.benchmark is None:
         parser.error("expected a benchmark, or --compare A.json B.json")
@@ -79,10 +80,8 @@ def _parse(words: Sequence[str], prog: str | None = None) -> argparse.Namespace:
     return arguments
 
 
-def _parser(
-    words: Sequence[str], prog: str | None
-) -> tuple[argparse.ArgumentParser, dict[str, argparse.ArgumentParser]]:
-    """The parser, with the options of the benchmarks that ``words`` name: those import JAX."""
+def _parser(prog: str | None) -> tuple[argparse.ArgumentParser, dict[str, argparse.ArgumentParser]]:
+    """The parser, and that of every benchmark."""
     layout = argparse.RawDescriptionHelpFormatter
     parser = command_parser(prog, DESCRIPTION, EXAMPLE)
     parser.add_argument(
@@ -102,8 +101,7 @@ def _parser(
         commands[name] = choices.add_parser(
             name, help=text.splitlines()[0], description=text, formatter_class=layout
         )
-        if name in words:
-            _module(name).add_arguments(commands[name])
+        ADD[name](commands[name])
     commands["all"] = choices.add_parser("all", help=f"{', '.join(ALL)}, one after another")
     for name, command in commands.items():
         if name != "compile":  # its sizes are the paper's, or a configuration's

@@ -7,7 +7,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from crabjax.benchmarks import SUBCOMMANDS, roofline, sizes
+from crabjax.benchmarks import SUBCOMMANDS, arguments, roofline, scaling, sizes, techniques
 from crabjax.benchmarks.clock import Clocked, clocked_programs
 from crabjax.benchmarks.corpus import random_corpus
 from crabjax.benchmarks.scoring import dense_expected_loss_reduction, ensemble_probabilities
@@ -194,3 +194,9 @@ def test_the_corpus_has_the_sizes_asked_for():
     assert tokens.max() < 100
     padding = tokens == 0
     assert (padding[:, 1:] >= padding[:, :-1]).all()  # padding only at the end
+
+
+def test_what_can_be_asked_for_is_what_there_is():
+    assert list(arguments.ADD) == list(SUBCOMMANDS)
+    assert list(arguments.TECHNIQUES) == list(techniques.TECHNIQUES)
+    assert list(arguments.SCALED) == list(scaling.CASES)

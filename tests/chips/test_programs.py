@@ -10,7 +10,8 @@ from typing import NamedTuple
 import pytest
 
 from crabjax.benchmarks import compile as benchmark
-from crabjax.benchmarks.compile import PAPER, Target
+from crabjax.benchmarks.arguments import PAPER
+from crabjax.benchmarks.compile import Target
 from crabjax.benchmarks.programs import Program, lay_out
 from crabjax.benchmarks.shapes import sizes_of
 from crabjax.config import load_config

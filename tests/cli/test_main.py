@@ -44,6 +44,13 @@ def test_help_shows_an_example_and_loads_nothing_slow(name):
     assert re.search(rf"^example:\n  crabjax (prepare synthetic|{name})", text, re.MULTILINE)
 
 
+def test_help_and_mistakes_of_a_benchmark_load_nothing_slow():
+    assert loaded_by("benchmark", "compile", "--help").stdout.endswith("status 0 []\n")
+    done = loaded_by("benchmark", "fit", "--repeats", "0")
+    assert done.stdout == "status 2 []\n"
+    assert "--repeats: expected a number above 0, found 0" in done.stderr
+
+
 @pytest.mark.parametrize("name", COMMANDS)
 def test_a_misspelt_option_is_told_at_once(name):
     done = loaded_by(name, "--nosuch")
