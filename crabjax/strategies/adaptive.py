@@ -9,8 +9,9 @@ import numpy as np
 from crabjax.config import StrategyConfig
 from crabjax.keys import host_generator
 from crabjax.pool.select import largest
-from crabjax.strategies.base import Pool, Selection, register
+from crabjax.strategies.base import Selection, register
 from crabjax.strategies.common import mean_cardinality, revealed_labels
+from crabjax.strategies.given import Pool
 
 _TRADE_OFFS = np.linspace(0.0, 1.0, 11)
 _RIDGE = 1.0

@@ -10,8 +10,9 @@ import numpy as np
 from crabjax.config import StrategyConfig
 from crabjax.keys import host_generator
 from crabjax.pool.select import largest, normalised
-from crabjax.strategies.base import Pool, Selection, register
+from crabjax.strategies.base import Selection, register
 from crabjax.strategies.common import mean_cardinality, revealed_labels
+from crabjax.strategies.given import Pool
 
 _HIDDEN = 200
 _PROTOTYPES = 5

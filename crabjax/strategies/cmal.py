@@ -6,8 +6,9 @@ import numpy as np
 from crabjax.config import StrategyConfig
 from crabjax.keys import host_generator
 from crabjax.pool.select import largest
-from crabjax.strategies.base import Pool, Selection, register
+from crabjax.strategies.base import Selection, register
 from crabjax.strategies.common import mean_probabilities, revealed_labels
+from crabjax.strategies.given import Pool
 
 _CONFIDENT = 0.5  # |2p - 1| at least this: p outside (0.25, 0.75)
 _EPSILON = 1e-12

@@ -6,7 +6,7 @@ from scipy.special import expit
 from crabjax.config import StrategyConfig
 from crabjax.pool.refine import Beliefs, pool_traits
 from crabjax.scoring.correlation import Correlation, label_correlation
-from crabjax.strategies.base import Pool
+from crabjax.strategies.given import Pool
 
 
 def revealed_labels(pool: Pool) -> np.ndarray:

@@ -4,7 +4,8 @@ import jax
 import numpy as np
 
 from crabjax.config import StrategyConfig
-from crabjax.strategies.base import Pool, Selection, register
+from crabjax.strategies.base import Selection, register
+from crabjax.strategies.given import Pool
 
 _LABELLED_AT_ONCE = 256
 

@@ -20,8 +20,9 @@ from crabjax.scoring.correlation import (
     attention_label_weights,
     correlation_attention,
 )
-from crabjax.strategies.base import Pool, Selection, register
+from crabjax.strategies.base import Selection, register
 from crabjax.strategies.common import beliefs_of
+from crabjax.strategies.given import Pool
 
 Rows = Callable[[np.ndarray], np.ndarray]
 """From documents [X] to their rows of S, [X, P], or to the sums of these, [X]."""

@@ -7,7 +7,8 @@ from crabjax.config import StrategyConfig
 from crabjax.keys import host_generator
 from crabjax.pool.select import largest
 from crabjax.scoring.beta import BetaRule, beta_entropy
-from crabjax.strategies.base import Pool, Selection, register
+from crabjax.strategies.base import Selection, register
+from crabjax.strategies.given import Pool
 
 
 @register("entropy", needs_labelled=False)

@@ -7,7 +7,8 @@ from crabjax.keys import host_generator
 from crabjax.pool.score import pool_totals
 from crabjax.pool.select import largest
 from crabjax.scoring.beta import BetaRule
-from crabjax.strategies.base import Pool, Selection, register
+from crabjax.strategies.base import Selection, register
+from crabjax.strategies.given import Pool
 
 
 @register("epig", needs_disagreement=True, needs_anchors=True, needs_labelled=False)

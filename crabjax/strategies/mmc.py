@@ -8,8 +8,9 @@ import numpy as np
 from crabjax.config import StrategyConfig
 from crabjax.keys import host_generator
 from crabjax.pool.select import largest
-from crabjax.strategies.base import Pool, Selection, register
+from crabjax.strategies.base import Selection, register
 from crabjax.strategies.common import mean_probabilities, revealed_labels
+from crabjax.strategies.given import Pool
 
 
 @register("mmc")

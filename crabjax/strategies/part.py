@@ -7,7 +7,8 @@ import numpy as np
 
 from crabjax.config import StrategyConfig
 from crabjax.pool.look import Look, sample_size
-from crabjax.strategies.base import Pool, Strategy
+from crabjax.strategies.base import Strategy
+from crabjax.strategies.given import Pool
 
 
 class Part(NamedTuple):

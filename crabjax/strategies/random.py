@@ -4,7 +4,8 @@ import jax
 
 from crabjax.config import StrategyConfig
 from crabjax.keys import draw_up_to, host_generator
-from crabjax.strategies.base import Pool, Selection, register
+from crabjax.strategies.base import Selection, register
+from crabjax.strategies.given import Pool
 
 
 @register("random", needs_labelled=False)
