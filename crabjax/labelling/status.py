@@ -7,9 +7,9 @@ from contextlib import suppress
 from typing import Any
 
 from crabjax.files import write_text
-from crabjax.labelling.learner import NotFittedError
 from crabjax.labelling.learning_curve import LearningCurve
 from crabjax.labelling.project import Project
+from crabjax.labelling.trained import NotFittedError
 from crabjax.report.figures import draw_progress
 
 ESTIMATE, PICTURE = "estimate.json", "progress.png"

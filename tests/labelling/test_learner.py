@@ -13,8 +13,9 @@ from sklearn.preprocessing import MultiLabelBinarizer
 from crabjax.config import from_dict
 from crabjax.ensemble import predict_features, predict_logits
 from crabjax.labelling.answers import LabelError
-from crabjax.labelling.learner import Learner, NotFittedError
+from crabjax.labelling.learner import Learner
 from crabjax.labelling.saved_learner import SavedLearnerError
+from crabjax.labelling.trained import NotFittedError
 from crabjax.pool.diverse import diverse_picks
 from crabjax.strategies import EmptyPoolError, Pool, get_strategy
 from crabjax.thresholds import expected_f1_threshold
@@ -167,7 +168,7 @@ def test_only_what_a_query_looks_at_is_predicted(name, monkeypatch):
         predicted.append(len(inputs))
         return predict_logits(model, params, inputs, batch)
 
-    monkeypatch.setattr("crabjax.labelling.learner.predict_logits", counted)
+    monkeypatch.setattr("crabjax.labelling.trained.predict_logits", counted)
     asked = learner(config=config)
     suggestion = asked.ask(TEXTS, 5)
     anchors, labelled = 7 if name == "crab" else 0, 50 if name in ("mmc", "coreset") else 0
@@ -378,7 +379,8 @@ def test_another_version_has_another_fingerprint_and_is_not_restored(
     again, before = learner(), trained.fingerprint()
     assert again.restore(tmp_path)
     assert not learner(labelled=49).restore(tmp_path)
-    monkeypatch.setattr("crabjax.labelling.learner.VERSION", "99.0")
+    for place in ("learner", "trained"):
+        monkeypatch.setattr(f"crabjax.labelling.{place}.VERSION", "99.0")
     assert trained.fingerprint() != before
     with pytest.raises(SavedLearnerError, match=r"this is 99\.0"):
         again.restore(tmp_path)

@@ -1,0 +1,185 @@
+"""What was learnt from texts and answers: made when it is needed, dropped when they change."""
+
+import hashlib
+import json
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import jax
+import numpy as np
+
+from crabjax.config import Config, experiment_settings
+from crabjax.ensemble import (
+    fit_ensemble,
+    gather,
+    member_keys,
+    needed_rows,
+    predict_features,
+    predict_logits,
+)
+from crabjax.files import DataError
+from crabjax.inputs import EncodedTexts, encode_texts
+from crabjax.keys import host_generator, run_key
+from crabjax.labelling.answers import check_label_names
+from crabjax.labelling.held_out import member_rows
+from crabjax.labelling.labelled_texts import LabelledTexts
+from crabjax.labelling.saved_learner import (
+    VERSION,
+)
+from crabjax.labelling.seen import Given
+from crabjax.labelling.suggestion import Picks, query
+from crabjax.models import Params, get_builder
+from crabjax.pool.look import AllBut
+from crabjax.progress import doing
+from crabjax.strategies import Pool, get_strategy, part_of, with_features
+from crabjax.thresholds import ensemble_threshold, mean_threshold
+
+FEWEST_LABELLED = 10  # with fewer, an ensemble's opinion is worth less than a spread-out query
+
+
+class NotFittedError(ValueError):
+    """Too few labels for what was asked."""
+
+
+class Trained:
+    """Texts, answers, and the ensemble, predictions and queries that follow from them.
+
+    Args:
+      config: of a :class:`~crabjax.labelling.learner.Learner`.
+      label_names: the K labels.
+    """
+
+    def __init__(self, config: Config, label_names: Sequence[str]):
+        self.config = config
+        self.label_names = check_label_names(label_names)
+        # An unknown name is an error now, not after labelling.
+        self._strategy = get_strategy(config.strategy.name)
+        get_builder(config.model.name)
+        if config.data.vectors is not None:
+            raise DataError("data.vectors: of runs only; a Learner takes vectors in place of texts")
+        self._known = LabelledTexts(self.label_names)
+        self._forget()
+
+    @property
+    def labelled(self) -> int:
+        """The number of documents with labels, skipped ones not counted."""
+        return len(self._known.labelled_rows())
+
+    def fingerprint(self) -> str:
+        """A hash of all that decides the results: version, configuration, texts and answers."""
+        decides = {
+            "version": VERSION,
+            "config": experiment_settings(self.config),
+            "label_names": self.label_names,
+            "texts": self._known.digest(),
+            "answers": self._known.answers_by_row(),
+        }
+        return hashlib.sha256(json.dumps(decides, sort_keys=True).encode()).hexdigest()
+
+    def _forget(self) -> None:
+        """Drops all that follows from texts and answers; it is made again when needed."""
+        self._encoded: EncodedTexts | None = None
+        self._params: Params | None = None
+        self._logits: tuple[bytes | None, np.ndarray] | None = None
+        self._threshold: float | None = None
+
+    def _see(self, texts: Given) -> None:
+        if self._known.see(texts):
+            self._forget()
+
+    def _is_cold(self) -> bool:
+        return self.labelled < FEWEST_LABELLED or not self._known.any_label()
+
+    def _key(self, purpose: str) -> jax.Array:
+        return run_key(self.config.loop.seeds[0], purpose, len(self._known.answered))
+
+    def _documents(self) -> EncodedTexts:
+        if self._encoded is None:
+            known = self._known
+            self._encoded = encode_texts(
+                self.config, known.texts, len(self.label_names), known.digest
+            )
+        return self._encoded
+
+    @doing("training the ensemble")
+    def _ensemble(self) -> Params:
+        if self._params is None:
+            labels, config = self._known.labels(), self.config.ensemble
+            if not labels.any():
+                raise NotFittedError("expected a labelled document with a label, found none")
+            documents, key = self._documents(), self._key("fit")
+            labelled = self._known.labelled_rows()
+            rows = member_rows(labelled, config.members, host_generator(key), config.keep)
+            keys = member_keys(key[None], config.members, config.member_init)
+            needed = needed_rows(documents.inputs, labels, *rows, capacity=rows.train_rows.shape[1])
+            self._params, _ = fit_ensemble(
+                documents.model, config, keys, *needed, devices=self.config.devices
+            )
+        return self._params
+
+    def _cross_validated(self, estimate: Callable[..., Any]) -> Any:
+        """What :func:`learning_curve` or :func:`out_of_fold` finds on the answers."""
+        documents, known = self._documents(), self._known
+        return estimate(
+            documents.model,
+            self.config.ensemble,
+            self._key("folds"),
+            documents.inputs,
+            known.labels(),
+            known.labelled_rows(),
+            self.config.devices,
+        )
+
+    def _open_threshold(self, rows: AllBut, probabilities: np.ndarray | None) -> float:
+        if probabilities is None:
+            pool = self._pool(rows, 1)
+            return ensemble_threshold(pool.logits, pool.unlabelled)
+        key, config = self._key("query"), self.config.strategy
+        look = self._strategy.look(key, rows, 1, config, len(self._known))
+        return mean_threshold(probabilities, look.documents)
+
+    def _samples(self) -> bool:
+        """Whether a query of all texts without an answer looks at only a part of them."""
+        unanswered = len(self._known) - len(self._known.answered)
+        return self._strategy.samples(unanswered, 1, self.config.strategy)
+
+    @doing("predicting all documents")
+    def _seen_logits(self) -> np.ndarray:
+        """Member logits of every text seen, [E, N, K]."""
+        return self._logits_of(None)
+
+    def _logits_of(self, rows: np.ndarray | None) -> np.ndarray:
+        """Member logits [E, X, K] of some rows, or all; the last that were asked for are kept."""
+        which = None if rows is None else rows.tobytes()
+        if self._logits is None or self._logits[0] != which:
+            params, documents = self._ensemble(), self._documents()
+            inputs = documents.inputs if rows is None else gather(documents.inputs, rows)
+            batch = self.config.devices.predict_batch
+            self._logits = which, predict_logits(documents.model, params, inputs, batch)
+        return self._logits[1]
+
+    @doing("predicting what is looked at")
+    def _pool(self, unlabelled: np.ndarray | AllBut, n: int) -> Pool:
+        """What a query of ``n`` from these rows may see, document vectors left out."""
+        loop, config, documents = self.config.loop, self.config.strategy, len(self._known)
+        labels, labelled = self._known.labels(), np.sort(self._known.labelled_rows())
+        schedule = max(0, self.labelled - loop.initial_size) // loop.query_size, loop.rounds
+        look = self._strategy.look(self._key("query"), unlabelled, n, config, documents)
+        if not self._samples():
+            logits = self._seen_logits()
+            return Pool(logits, labels, labelled, look.documents, None, *schedule, look=look)
+        room = 1 << len(labelled).bit_length()  # few shapes while answers come in
+        part = part_of(self._strategy, look, labelled, room, documents, n, config)
+        return part.pool(self._logits_of(part.predicted), labels[labelled], *schedule)
+
+    @doing("choosing documents")
+    def _query(self, pool: Pool, n: int) -> Picks:
+        """What the strategy picks; it sees the document vectors of the first member."""
+        if self._strategy.needs_features(self.config.strategy):
+            first = jax.tree.map(lambda leaf: leaf[0], self._ensemble())
+            documents, batch = self._documents(), self.config.devices.predict_batch
+            features_of = lambda rows: predict_features(
+                documents.model, first, gather(documents.inputs, rows), batch
+            )
+            pool = with_features(pool, self._strategy, features_of)
+        return query(self._key("query"), pool, n, self.config.strategy)
