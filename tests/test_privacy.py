@@ -5,6 +5,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 SCRIPT = """
 import os, sys
 
@@ -57,6 +59,7 @@ def write_files(folder):
     (folder / "tiny.yaml").write_text(CONFIG)
 
 
+@pytest.mark.slow
 def test_every_step_works_without_network_and_keeps_texts_to_itself(tmp_path):
     write_files(tmp_path)
     environment = {"CRABJAX_CACHE": str(tmp_path / "cache"), "JAX_PLATFORMS": "cpu"}
