@@ -17,32 +17,34 @@ class ConfigError(ValueError):
     """A setting that is unknown, ill-typed or impossible."""
 
 
-class _Loader(yaml.SafeLoader):
-    """Plain values only, and every key once: YAML itself would quietly take the last."""
+def _check_keys(node: yaml.Node | None, above: set[int], done: set[int]) -> None:
+    """Every key once, and a plain word: YAML itself would quietly take the last.
+
+    Args:
+      node: of a composed text.
+      above: the nodes it stands in, by identity.
+      done: nodes that were looked at; an alias brings them again.
+    """
+    if not isinstance(node, yaml.CollectionNode) or id(node) in done:
+        return
+    if id(node) in above:
+        raise _problem("found a value that holds itself", node)
+    inner, seen = list(node.value), set()
+    if isinstance(node, yaml.MappingNode):
+        inner = [value for _, value in node.value]
+        for key, _ in node.value:
+            if not isinstance(key, yaml.ScalarNode):
+                raise _problem("expected a plain word as a key", key)
+            if not key.tag.endswith(":merge") and (key.tag, key.value) in seen:
+                raise _problem(f"the key {key.value!r} is given twice", key)
+            seen.add((key.tag, key.value))
+    for one in inner:
+        _check_keys(one, above | {id(node)}, done)
+    done.add(id(node))
 
 
-def _mapping(loader: _Loader, node: yaml.MappingNode) -> dict[Any, Any]:
-    seen: set[Any] = set()
-    for key_node, _ in node.value:
-        if key_node.tag.endswith(":merge"):
-            continue
-        key = loader.construct_object(key_node, deep=True)
-        try:
-            twice = key in seen
-        except TypeError:
-            raise yaml.constructor.ConstructorError(
-                None, None, "expected a plain word as a key", key_node.start_mark
-            ) from None
-        if twice:
-            raise yaml.constructor.ConstructorError(
-                None, None, f"the key {key!r} is given twice", key_node.start_mark
-            )
-        seen.add(key)
-    loader.flatten_mapping(node)
-    return loader.construct_mapping(node, deep=True)
-
-
-_Loader.add_constructor(yaml.resolver.BaseResolver.DEFAULT_MAPPING_TAG, _mapping)
+def _problem(text: str, node: yaml.Node) -> yaml.MarkedYAMLError:
+    return yaml.MarkedYAMLError(problem=text, problem_mark=node.start_mark)
 
 
 def read_yaml(text: str, source: str) -> Any:
@@ -52,7 +54,8 @@ def read_yaml(text: str, source: str) -> Any:
       ConfigError: naming source, line and column of what is wrong, in one line.
     """
     try:
-        return yaml.load(text, _Loader)
+        _check_keys(yaml.compose(text, Loader=yaml.SafeLoader), set(), set())
+        return yaml.safe_load(text)
     except (yaml.YAMLError, ValueError, RecursionError) as error:
         mark = getattr(error, "problem_mark", None)
         where = f":{mark.line + 1}:{mark.column + 1}" if mark else ""

@@ -329,6 +329,14 @@ def test_yaml_that_cannot_be_meant_is_named_in_one_line(tmp_path, text, message)
     assert "\n" not in str(caught.value)
 
 
+def test_aliases_of_aliases_are_looked_at_once(tmp_path):
+    """Forty lists, each holding the one before twice: 2^40 values to whoever follows them all."""
+    lists = "".join(f"a{n}: &a{n} [*a{n - 1}, *a{n - 1}]\n" for n in range(1, 40))
+    (tmp_path / "x.yaml").write_text(f"a0: &a0 [1]\n{lists}")
+    with pytest.raises(ConfigError, match="a0: unknown key"):
+        load_config(tmp_path / "x.yaml")
+
+
 def test_anchors_and_merges_of_yaml_still_work(tmp_path):
     (tmp_path / "x.yaml").write_text("loop: &a {rounds: 2}\nvariants: {b: {loop: {<<: *a}}}\n")
     assert load_config(tmp_path / "x.yaml").loop.rounds == 2
