@@ -27,8 +27,7 @@ class Bound(NamedTuple):
     of_peak: float | None = None
 
 
-# Of what the plan chooses. Two aims were missed, 0.012 s for a step of TextRNN on an H100 and 50%
-# of peak in prediction: these are held to what there is (docs/devices.md).
+# Of what the plan chooses. Where an aim is missed, what there is must stay (docs/devices.md).
 BOUNDS = {
     ("v5e", "text_cnn", "step"): Bound(12, seconds=0.02),
     ("h100", "text_cnn", "step"): Bound(12, seconds=0.003),
@@ -38,6 +37,11 @@ BOUNDS = {
     ("h100", "distilbert", "step"): Bound(24, of_peak=0.4),
     ("v5e", "distilbert", "predict"): Bound(12, of_peak=0.4),
     ("h100", "distilbert", "predict"): Bound(12, of_peak=0.4),
+}
+MISSED = {
+    ("h100", "text_rnn", "step"): Bound(12, seconds=0.012),
+    ("v5e", "distilbert", "predict"): Bound(12, of_peak=0.5),
+    ("h100", "distilbert", "predict"): Bound(12, of_peak=0.5),
 }
 CASES = [
     (chip, model, program)
@@ -82,6 +86,12 @@ def broken(program: Program, report: Report, bound: Bound) -> list[str]:
 def test_a_program_suits_the_chip(chip, model, name):
     bound = BOUNDS.get((chip, model, name), Bound(12))
     assert broken(*compiled(chip, model, name), bound) == []
+
+
+@pytest.mark.xfail(strict=True, reason="aims that are not reached yet: docs/devices.md")
+@pytest.mark.parametrize("case", MISSED, ids=" ".join)
+def test_an_aim_is_reached(case):
+    assert broken(*compiled(*case), MISSED[case]) == []
 
 
 @pytest.mark.parametrize("chip", ["v5e", "h100"])
