@@ -53,6 +53,7 @@ from crabjax.labelling.exchange import (
 from crabjax.labelling.learner import Learner
 from crabjax.labelling.review import Known, find_problems, same_text
 from crabjax.labelling.saved_learner import SavedLearnerError
+from crabjax.labelling.seen import TextOf
 from crabjax.progress import doing
 from crabjax.strategies import get_strategy
 
@@ -161,7 +162,7 @@ class Project:
     @cached_property
     def text_of(self) -> Mapping[str, str]:
         """The text of each document, by id."""
-        return _TextOf(self.ids, self.texts)
+        return TextOf(self.ids, self.texts)
 
     def distinct(self) -> int:
         """How many different texts there are."""
@@ -326,25 +327,6 @@ class Project:
             write_predictions(path, self.ids, decided(), blocks(), self.label_names, self.style)
         part.unlink(missing_ok=True)
         return by_person
-
-
-class _TextOf(Mapping[str, str]):
-    """Texts by id, read when they are asked for."""
-
-    def __init__(self, ids: Sequence[str], texts: Sequence[str]):
-        self._rows, self._texts = {own: row for row, own in enumerate(ids)}, texts
-
-    def __getitem__(self, identity: str) -> str:
-        return self._texts[self._rows[identity]]
-
-    def __contains__(self, identity: object) -> bool:
-        return identity in self._rows
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(self._rows)
-
-    def __len__(self) -> int:
-        return len(self._rows)
 
 
 def _labels(answer: Answer | None) -> Said:

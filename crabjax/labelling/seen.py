@@ -1,7 +1,7 @@
 """Distinct documents, texts or vectors, numbered in the order they came; a file's stay in it."""
 
 import hashlib
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -151,3 +151,22 @@ def _check_vectors(vectors: np.ndarray) -> np.ndarray:
             raise ValueError(f"vectors[{row}]: expected numbers that are finite, found others")
         row += len(block)
     return vectors
+
+
+class TextOf(Mapping[str, str]):
+    """Texts by id, read when they are asked for."""
+
+    def __init__(self, ids: Sequence[str], texts: Sequence[str]):
+        self._rows, self._texts = {own: row for row, own in enumerate(ids)}, texts
+
+    def __getitem__(self, identity: str) -> str:
+        return self._texts[self._rows[identity]]
+
+    def __contains__(self, identity: object) -> bool:
+        return identity in self._rows
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._rows)
+
+    def __len__(self) -> int:
+        return len(self._rows)
