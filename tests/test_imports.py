@@ -30,7 +30,7 @@ ROOMS = {
     "data": "cache checks config files progress seals store",
     "models": "checks config devices",
     "inputs": "cache config data files models store",
-    "ensemble": "checks config devices models",
+    "ensemble": "checks config devices models store",
     "pool": "config devices keys scoring",
     "strategies": "checks config keys pool scoring",
     "report": "files",

@@ -24,6 +24,7 @@ class Preset(NamedTuple):
 
 
 _PAPERS_PROTOCOL = {
+    "model.label_names": False,
     "ensemble.keep": "best",
     "ensemble.threshold": "half",
     "ensemble.member_init": "same",

@@ -1,5 +1,6 @@
 """The settings of an experiment, each with its meaning and default."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
@@ -68,6 +69,9 @@ class DataConfig:
     label_column: str = setting("labels", "CSV files: the column of the labels")
     label_separator: str = setting(";", "CSV files: what stands between labels")
     csv_delimiter: str = setting(",", "CSV files: what stands between columns")
+    label_texts: Mapping[str, str] | None = setting(
+        None, "what labels mean, in words, where their names do not say it (model.label_names)"
+    )
     synthetic: SyntheticConfig = field(default_factory=SyntheticConfig)
 
 
@@ -97,6 +101,12 @@ class ModelConfig:
         "auto",
         "of the encoder's arithmetic (distilbert, frozen); auto: float32 on CPU, else bfloat16 "
         "with parameters, norms, softmax and loss in float32",
+    )
+
+    label_names: bool = setting(
+        True,
+        "begin from how alike documents and the names of labels are, by the encoder's vectors "
+        "(heads on frozen vectors; not with one's own vectors)",
     )
 
     def on(self, platform: str) -> "ModelConfig":
@@ -287,5 +297,6 @@ BEFORE_IT_EXISTED: dict[str, Any] = {
     "ensemble.keep": "best",
     "ensemble.threshold": "half",
     "strategy.anchor_limit": None,
+    "model.label_names": False,
     "model.input_dropout": 0.0,  # its default is not the preset's
 }

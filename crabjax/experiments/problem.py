@@ -8,7 +8,7 @@ import numpy as np
 
 from crabjax.config import Config
 from crabjax.data.load import Dataset, Encoded
-from crabjax.inputs import classifier, fingerprint, load_dataset, model_inputs
+from crabjax.inputs import classifier, fingerprint, first_inputs, load_dataset, model_inputs
 from crabjax.keys import draw_up_to, host_generator, run_key
 from crabjax.models import Model
 from crabjax.pool.look import AllBut
@@ -51,13 +51,14 @@ def prepare(config: Config) -> Problem:
     data = load_dataset(config)
     tokens, labels = documents_read(data, config)
     plan = schedule(data, config)
-    inputs = model_inputs(config, tokens)
+    inputs, names = first_inputs(config, tokens, data.label_names, data.documents)
+    sizes = data.vocabulary_size, labels.shape[1]
     return Problem(
-        model=classifier(config, inputs, data.vocabulary_size, labels.shape[1]),
+        model=classifier(config, inputs, *sizes, named=names is not None),
         label_names=data.label_names,
         inputs=inputs,
         labels=labels,
-        test_inputs=model_inputs(config, data.test.tokens),
+        test_inputs=model_inputs(config, data.test.tokens, names),
         test_labels=data.test.labels,
         **plan._asdict(),
         fingerprint=fingerprint(tokens, labels, data.test.tokens, data.test.labels),
