@@ -13,8 +13,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from crabjax.data.csv_rows import read_csv_rows
 from crabjax.data.documents import TOKEN_SEPARATOR, Documents, body_of, file_stamp
-from crabjax.files import DataError, DataWarning, atomic_write, read_csv_rows, read_json_lines
+from crabjax.files import DataError, DataWarning, atomic_write, read_json_lines
 
 _JSON_LINES = (".jsonl", ".json")
 _WORD = re.compile(r"\w+(?:['’]\w+)*")  # noqa: RUF001, both apostrophes are in use

@@ -15,10 +15,10 @@ import numpy as np
 
 from crabjax.config import Config, load_stored, to_yaml
 from crabjax.data.corpus import CsvFormat, json_line, read_corpus
+from crabjax.data.csv_rows import CsvStyle
 from crabjax.data.documents import hashes_of
 from crabjax.files import (
     PRIVATE,
-    CsvStyle,
     DataError,
     atomic_write,
     check_writable,
