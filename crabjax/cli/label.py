@@ -135,6 +135,7 @@ def run_status(options: argparse.Namespace) -> None:
 
 def run_predict(options: argparse.Namespace) -> None:
     """Writes labels of all documents: the person's where there are any, else the ensemble's."""
+    from crabjax.labelling.decisions import write_decisions
     from crabjax.labelling.exchange import check_name
 
     check_name(options.output, (".csv", ".jsonl"))
@@ -142,7 +143,7 @@ def run_predict(options: argparse.Namespace) -> None:
     project.check_output(options.output)
     learner = project.learner()
     project.restore(learner)
-    by_person = project.predict(learner, options.output)
+    by_person = write_decisions(project, learner, options.output)
     documents = len(project.ids)
     facts = {"output": str(options.output), "documents": documents, "by_person": by_person}
     text = f"{options.output}: {documents} documents, {by_person} by a person"

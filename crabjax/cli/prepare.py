@@ -14,7 +14,8 @@ from crabjax.cli.common import (
     whole_number,
 )
 from crabjax.config import SyntheticConfig, from_dict
-from crabjax.data.corpus import Corpus, CsvFormat, read_corpus, write_corpus
+from crabjax.data.corpus import Corpus, read_corpus, write_corpus
+from crabjax.data.records import CsvFormat
 from crabjax.data.sources import SOURCES, About, Prepared
 from crabjax.files import DataError
 

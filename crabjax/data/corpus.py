@@ -1,7 +1,6 @@
 """Files of labelled documents, JSON lines or CSV, checked once and kept compactly."""
 
 import dataclasses
-import difflib
 import json
 import re
 import warnings
@@ -9,38 +8,15 @@ from array import array
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
-from crabjax.data.documents import TOKEN_SEPARATOR, Documents, body_of, file_stamp
-from crabjax.files import DataError, DataWarning, atomic_write, read_csv_rows, read_json_lines
+from crabjax.data.documents import TOKEN_SEPARATOR, Documents, file_stamp
+from crabjax.data.records import JSON_LINES, PLAIN_CSV, CsvFormat, Record, read_records
+from crabjax.files import DataError, DataWarning, atomic_write
 
-_JSON_LINES = (".jsonl", ".json")
 _WORD = re.compile(r"\w+(?:['’]\w+)*")  # noqa: RUF001, both apostrophes are in use
-
-
-@dataclass(frozen=True)
-class CsvFormat:
-    """How a CSV file names its columns and separates labels.
-
-    Raises:
-      DataError: for a separator that cannot separate.
-    """
-
-    text_column: str = "text"
-    label_column: str = "labels"
-    label_separator: str = ";"
-    csv_delimiter: str = ","
-
-    def __post_init__(self):
-        if not self.label_separator:
-            raise DataError("label_separator: expected at least one character, found none")
-        if len(self.csv_delimiter) != 1 or self.csv_delimiter in '"\r\n':
-            raise DataError(
-                "csv_delimiter: expected one character, neither a double quote nor a line end, "
-                f"found {self.csv_delimiter!r}"
-            )
 
 
 @dataclass(frozen=True)
@@ -109,16 +85,6 @@ class Corpus:
             sets = [tuple(label for label in one if label in kept) for one in sets]
         ids = None if self.ids is None else [self.ids[row] for row in rows]
         return Corpus([self.documents[row] for row in rows], sets, self.tokenised, self.split, ids)
-
-
-PLAIN_CSV = CsvFormat()
-
-
-class _Record(NamedTuple):
-    body: str
-    labels: tuple[str, ...]
-    id: str | None
-    tokenised: bool
 
 
 def read_corpus(
@@ -191,13 +157,13 @@ def _gather(
 ) -> tuple[Corpus, int]:
     """The corpus of a file, and how many of its documents have no word."""
     stamp, starts = file_stamp(path), array("q")
-    lazy = path.suffix in _JSON_LINES  # lines that can be found again, not in an archive
+    lazy = path.suffix in JSON_LINES  # lines that can be found again, not in an archive
     documents: list[str] = []
     offsets, hashes, label_sets = array("q"), array("q"), []
     shared: dict[tuple[str, ...], tuple[str, ...]] = {}
     lines: dict[str, int] = {}
     tokenised, empty = False, 0
-    for number, record in _records(path, csv_format, labelled, starts):
+    for number, record in read_records(path, csv_format, labelled, starts):
         _check_alike(f"{path}:{number}", record, bool(label_sets), tokenised, lines)
         if record.id is not None:
             lines[record.id] = number
@@ -218,7 +184,7 @@ def _gather(
 
 
 def _check_alike(
-    where: str, record: _Record, later: bool, tokenised: bool, lines: dict[str, int]
+    where: str, record: Record, later: bool, tokenised: bool, lines: dict[str, int]
 ) -> None:
     """Raises DataError for a document that does not fit those before it."""
     if later and record.tokenised != tokenised:
@@ -227,85 +193,3 @@ def _check_alike(
         raise DataError(f'{where}: either every document has an "id" or none has')
     if record.id in lines:
         raise DataError(f'{where}: id "{record.id}" is also that of line {lines[record.id]}')
-
-
-def _records(
-    path: Path, csv_format: CsvFormat, labelled: bool, starts: array
-) -> Iterator[tuple[int, _Record]]:
-    suffix = Path(path.name.removesuffix(".gz")).suffix
-    if suffix in _JSON_LINES:
-        for number, record in read_json_lines(path, starts=starts):
-            yield number, _from_json(f"{path}:{number}", record, labelled)
-    elif suffix in (".csv", ".tsv"):
-        delimiter = "\t" if suffix == ".tsv" else csv_format.csv_delimiter
-        for number, row in read_csv_rows(path, delimiter):
-            yield number, _from_csv(f"{path}:{number}", row, csv_format, labelled)
-    else:
-        raise DataError(
-            f"{path}: expected a name ending in .jsonl, .json, .csv or .tsv, or one of these with "
-            f'.gz, found "{suffix}"'
-        )
-
-
-def _from_json(where: str, record: dict[str, Any], labelled: bool) -> _Record:
-    tokenised = "doc_token" in record
-    label_field = "doc_label" if tokenised else "labels"
-    if not tokenised and "text" not in record:
-        found = ", ".join(f'"{key}"' for key in record) or "nothing"
-        raise DataError(f'{where}: expected the field "doc_token" or "text", found {found}')
-    if tokenised:
-        _check_tokens(where, record["doc_token"])
-    elif not isinstance(record["text"], str):
-        kind = type(record["text"]).__name__
-        raise DataError(f'{where}: "text" must be a string, found {kind}')
-    labels: list[str] = []
-    if label_field in record:
-        labels = _strings(where, label_field, record[label_field])
-    elif labelled:
-        raise DataError(f'{where}: expected the field "{label_field}", which is missing')
-    return _checked(where, body_of(record), labels, record.get("id"), tokenised)
-
-
-def _from_csv(where: str, row: dict[str, str], csv_format: CsvFormat, labelled: bool) -> _Record:
-    needed = [csv_format.text_column] + [csv_format.label_column] * labelled
-    for column in needed:
-        if column not in row:
-            near = difflib.get_close_matches(column, row, n=1)
-            hint = f'; did you mean "{near[0]}"?' if near else ""
-            raise DataError(
-                f'{where}: no column "{column}" in the header, which has {", ".join(row)}{hint}'
-            )
-    parts = row.get(csv_format.label_column, "").split(csv_format.label_separator)
-    labels = [part.strip() for part in parts if part.strip()]
-    return _checked(where, row[csv_format.text_column], labels, row.get("id"), tokenised=False)
-
-
-def _strings(where: str, name: str, value: Any) -> list[str]:
-    if not isinstance(value, list):
-        kind = type(value).__name__
-        raise DataError(f'{where}: "{name}" must be a list of strings, found {kind}')
-    if other := set(map(type, value)) - {str}:
-        kind = other.pop().__name__
-        raise DataError(f'{where}: "{name}" must be a list of strings, found {kind} in it')
-    return value
-
-
-def _check_tokens(where: str, value: Any) -> None:
-    tokens = _strings(where, "doc_token", value)
-    if not all(tokens):
-        raise DataError(f'{where}: a token in "doc_token" must not be empty')
-    if any(TOKEN_SEPARATOR in token for token in tokens):
-        raise DataError(f'{where}: a token in "doc_token" must not hold the character U+001F')
-
-
-def _checked(where: str, body: str, labels: list[str], identity: Any, tokenised: bool) -> _Record:
-    if not all(labels):
-        raise DataError(f"{where}: a label must not be empty")
-    if identity is not None and not isinstance(identity, str | int):
-        raise DataError(f'{where}: "id" must be a string or an integer, found {identity!r}')
-    try:
-        "".join((body, *labels)).encode()
-    except UnicodeEncodeError as error:
-        raise DataError(f"{where}: half of a surrogate pair, not valid text: {error}") from error
-    key = None if identity is None else str(identity)
-    return _Record(body, tuple(sorted(set(labels))), key, tokenised)

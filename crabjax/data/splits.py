@@ -6,8 +6,9 @@ from pathlib import Path
 import numpy as np
 
 from crabjax.config import DataConfig
-from crabjax.data.corpus import Corpus, CsvFormat, read_corpus
+from crabjax.data.corpus import Corpus, read_corpus
 from crabjax.data.documents import hashes_of
+from crabjax.data.records import CsvFormat
 from crabjax.data.sources import SOURCES
 from crabjax.data.synthetic import make_synthetic
 from crabjax.files import DataError

@@ -9,8 +9,9 @@ from typing import NamedTuple
 
 import numpy as np
 
+from crabjax.data.csv_rows import CsvStyle, csv_style
 from crabjax.data.documents import hashes_of
-from crabjax.files import CsvStyle, DataError, csv_style, sha256, write_text
+from crabjax.files import DataError, sha256, write_text
 from crabjax.labelling.answer_log import ProjectError
 from crabjax.labelling.answers import WITHDRAWN, check_label_names
 from crabjax.labelling.exchange import LABEL_SEPARATOR, NO_LABEL, PLAIN

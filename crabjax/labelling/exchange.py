@@ -13,12 +13,10 @@ from xml.sax.saxutils import quoteattr
 
 import numpy as np
 
+from crabjax.data.csv_rows import CsvStyle, csv_style, read_csv_rows
 from crabjax.files import (
-    CsvStyle,
     DataError,
     atomic_write,
-    csv_style,
-    read_csv_rows,
     read_json_lines,
     read_lines,
     write_text,

@@ -5,7 +5,7 @@
 """
 
 import warnings
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -14,11 +14,12 @@ from typing import NamedTuple
 import numpy as np
 
 from crabjax.config import Config, load_stored, to_yaml
-from crabjax.data.corpus import CsvFormat, json_line, read_corpus
+from crabjax.data.corpus import json_line, read_corpus
+from crabjax.data.csv_rows import CsvStyle
 from crabjax.data.documents import hashes_of
+from crabjax.data.records import CsvFormat
 from crabjax.files import (
     PRIVATE,
-    CsvStyle,
     DataError,
     atomic_write,
     check_writable,
@@ -42,25 +43,19 @@ from crabjax.labelling.about import (
 from crabjax.labelling.answer_log import ProjectError, append_to_log, read_log
 from crabjax.labelling.answers import SKIPPED, WITHDRAWN, Answer, Said
 from crabjax.labelling.exchange import (
-    MODEL,
-    PERSON,
     PLAIN,
     PredictionsError,
     labelling_interface,
     read_answers,
-    write_predictions,
 )
 from crabjax.labelling.learner import Learner
 from crabjax.labelling.review import Known, find_problems, same_text
 from crabjax.labelling.saved_learner import SavedLearnerError
 from crabjax.labelling.seen import TextOf
-from crabjax.progress import doing
 from crabjax.strategies import get_strategy
 
 CONFIG, TEXTS, LABELS = "config.yaml", "texts.jsonl", "labels.jsonl"
 KEPT = "model"
-_AT_ONCE = 4096  # documents whose predictions are written together
-PROBABILITIES = "probabilities"  # while `predict` makes them
 
 
 class Added(NamedTuple):
@@ -287,46 +282,6 @@ class Project:
                 learner.save(self.folder / KEPT, documents=False)
         except OSError as error:
             warnings.warn(f"the model could not be kept: {error}", ProjectWarning, stacklevel=2)
-
-    def decide(self, predicted: Iterable[np.ndarray]) -> Iterator[tuple[list[str], str]]:
-        """Labels of every document, and by whom: "person" where one said, else "model".
-
-        Args:
-          predicted: bool [K] of each document, in their order.
-        """
-        names = np.array(self.label_names)
-        said = {hash(text): answer.labels for text, answer in self.answers().items()}
-        for text, row in zip(hashes_of(self.texts).tolist(), predicted):
-            if isinstance(own := said.get(text), list):
-                yield [name for name in self.label_names if name in own], PERSON
-            else:
-                yield names[row].tolist(), MODEL
-
-    def predict(self, learner: Learner, path: Path) -> int:
-        """Writes labels and probabilities of every document; returns how many a person labelled.
-
-        Probabilities are kept in the project while they are made: stopped, it goes on there.
-        """
-        self.keep(learner.train())  # first: whoever goes on later needs the same parameters
-        part = self.folder / PROBABILITIES
-        rows, probabilities = learner.rows(self.texts), learner.predict_all(part)
-        assert rows is not None
-        limit = learner.threshold(probabilities)
-        blocks = lambda: (
-            probabilities[rows[start : start + _AT_ONCE]] for start in range(0, len(rows), _AT_ONCE)
-        )
-        by_person = 0
-
-        def decided() -> Iterator[tuple[list[str], str]]:
-            nonlocal by_person
-            for labels, source in self.decide(row for block in blocks() for row in block > limit):
-                by_person += source == PERSON
-                yield labels, source
-
-        with doing("writing predictions"):
-            write_predictions(path, self.ids, decided(), blocks(), self.label_names, self.style)
-        part.unlink(missing_ok=True)
-        return by_person
 
 
 def _labels(answer: Answer | None) -> Said:

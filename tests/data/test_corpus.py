@@ -6,7 +6,8 @@ import json
 import numpy as np
 import pytest
 
-from crabjax.data.corpus import CsvFormat, read_corpus, write_corpus
+from crabjax.data.corpus import read_corpus, write_corpus
+from crabjax.data.records import CsvFormat
 from crabjax.files import DataError, DataWarning
 
 TEXT = '{"text": "One two", "labels": ["b", "a"]}\n'

@@ -14,6 +14,7 @@ from crabjax.config import from_overrides
 from crabjax.files import DataError
 from crabjax.labelling import Project, ProjectError
 from crabjax.labelling.answers import Answer
+from crabjax.labelling.decisions import decide
 from crabjax.labelling.learner import Learner
 from crabjax.labelling.learning_curve import LearningCurve
 from crabjax.labelling.project import ProjectWarning
@@ -305,7 +306,7 @@ def test_a_model_that_cannot_be_kept_stops_nobody(project):
 
 def test_people_have_the_last_word(project):
     project.add([entry("d0", ["b"]), entry("d1", "skipped"), entry("d2", [])])
-    labels, sources = zip(*project.decide(np.tile([True, False], (40, 1))))
+    labels, sources = zip(*decide(project, np.tile([True, False], (40, 1))))
     assert labels[:4] == (["b"], ["a"], [], ["a"])
     assert sources[:4] == ("person", "model", "person", "model")
 

@@ -11,6 +11,7 @@ from crabjax.config import from_overrides
 from crabjax.files import DataError
 from crabjax.labelling import Project, ProjectError
 from crabjax.labelling.answers import Answer, check_label_names
+from crabjax.labelling.decisions import decide
 from crabjax.labelling.exchange import (
     PredictionsError,
     read_answers,
@@ -77,7 +78,7 @@ def test_an_output_that_cannot_be_written_is_known_before_the_work(project, tmp_
 def test_predictions_are_not_taken_for_answers(project, tmp_path, suffix):
     path = tmp_path / f"predictions{suffix}"
     probabilities = np.array([[0.9, 0.1], [0.2, 0.8]])
-    decided = project.decide(probabilities > 0.5)
+    decided = decide(project, probabilities > 0.5)
     write_predictions(path, project.ids, decided, [probabilities], project.label_names)
     with pytest.raises(PredictionsError, match="`predict` wrote these labels"):
         read_answers(path)
@@ -137,7 +138,7 @@ def twins(tmp_path):
 def test_an_answer_counts_for_all_documents_with_its_text(twins):
     twins.add([Answer("in.csv:2", "d1", ["a"])])
     assert twins.add([Answer("in.csv:2", "d3", ["a"])]).known == 1
-    labels, sources = zip(*twins.decide(np.zeros((4, 2), bool)))
+    labels, sources = zip(*decide(twins, np.zeros((4, 2), bool)))
     assert labels == (["a"], ["a"], [], ["a"])
     assert sources == ("person", "person", "model", "person")
     assert twins.learner().labelled == 1

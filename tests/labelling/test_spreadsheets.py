@@ -5,7 +5,8 @@ import pytest
 
 from crabjax.config import from_overrides
 from crabjax.data.corpus import read_corpus
-from crabjax.files import CsvStyle, DataError
+from crabjax.data.csv_rows import CsvStyle
+from crabjax.files import DataError
 from crabjax.labelling import Project, ProjectError
 from crabjax.labelling.exchange import read_answers, write_predictions, write_suggestion
 from crabjax.labelling.suggestion import Suggestion

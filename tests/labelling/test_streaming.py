@@ -11,8 +11,8 @@ from crabjax.config import from_overrides
 from crabjax.files import DataWarning
 from crabjax.labelling import Project, streaming
 from crabjax.labelling.answers import Answer
+from crabjax.labelling.decisions import PROBABILITIES, write_decisions
 from crabjax.labelling.learner import Learner
-from crabjax.labelling.project import PROBABILITIES
 from crabjax.labelling.streaming import ahead
 
 SMALL = ["model.kernels=4", "model.embedding=4", "model.widths=2", "ensemble.epochs=2"]
@@ -85,7 +85,7 @@ def check(project, path):
 
 
 def test_streamed_predictions_are_those_made_at_once(project, tmp_path):
-    assert project.predict(project.learner(), tmp_path / "out.jsonl") == 13
+    assert write_decisions(project, project.learner(), tmp_path / "out.jsonl") == 13
     check(project, tmp_path / "out.jsonl")
     assert not (project.folder / PROBABILITIES).exists()
 
@@ -103,7 +103,7 @@ def stopped(project, tmp_path, monkeypatch):
 
     monkeypatch.setattr(streaming, "predict_logits", counted)
     with pytest.raises(KeyboardInterrupt):
-        project.predict(project.learner(), tmp_path / "out.jsonl")
+        write_decisions(project, project.learner(), tmp_path / "out.jsonl")
     assert not (tmp_path / "out.jsonl").exists()
     assert (project.folder / f"{PROBABILITIES}.part").exists()
     return calls
@@ -112,7 +112,7 @@ def stopped(project, tmp_path, monkeypatch):
 def again(project, path):
     learner = Project.open(project.folder).learner()
     project.restore(learner)
-    return project.predict(learner, path)
+    return write_decisions(project, learner, path)
 
 
 def test_stopped_it_goes_on_where_it_was(project, stopped, tmp_path):

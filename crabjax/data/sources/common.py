@@ -18,7 +18,8 @@ from typing import NamedTuple, TypeVar
 import numpy as np
 
 from crabjax.data.corpus import json_line
-from crabjax.files import DataError, DataWarning, atomic_write, read_csv_rows
+from crabjax.data.csv_rows import read_csv_rows
+from crabjax.files import DataError, DataWarning, atomic_write
 
 
 class About(NamedTuple):

@@ -5,7 +5,8 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-from crabjax.files import DataError, read_csv_rows, read_json_lines
+from crabjax.data.csv_rows import read_csv_rows
+from crabjax.files import DataError, read_json_lines
 
 ENDINGS = (".jsonl", ".json", ".jsonl.gz", ".csv", ".csv.gz", ".tsv", ".tsv.gz", ".parquet")
 
