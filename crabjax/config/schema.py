@@ -195,6 +195,12 @@ class StrategyConfig:
     candidate_limit: int | None = setting(
         3000, "candidates in all, of every strategy, drawn at random; null: no limit", at_least=1
     )
+    first_look: int | None = setting(
+        None,
+        "documents from which crab chooses its candidates, half of them by doubt; null: all are "
+        "drawn at random",
+        at_least=1,
+    )
     score: Literal["expected", "released"] = setting(
         "expected", "the paper's; the released code's only shows why not"
     )
@@ -297,6 +303,7 @@ BEFORE_IT_EXISTED: dict[str, Any] = {
     "ensemble.keep": "best",
     "ensemble.threshold": "half",
     "strategy.anchor_limit": None,
+    "strategy.first_look": None,
     "model.label_names": False,
     "model.input_dropout": 0.0,  # its default is not the preset's
 }

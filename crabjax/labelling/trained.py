@@ -175,11 +175,13 @@ class Trained:
     @doing("choosing documents")
     def _query(self, pool: Pool, n: int) -> Picks:
         """What the strategy picks; it sees the document vectors of the first member."""
-        if self._strategy.needs_features(self.config.strategy):
+        key, config = self._key("query"), self.config.strategy
+        pool = self._strategy.narrowed(key, pool, n, config)
+        if self._strategy.needs_features(config):
             first = jax.tree.map(lambda leaf: leaf[0], self._ensemble())
             documents, batch = self._documents(), self.config.devices.predict_batch
             features_of = lambda rows: predict_features(
                 documents.model, first, gather(documents.inputs, rows), batch
             )
             pool = with_features(pool, self._strategy, features_of)
-        return query(self._key("query"), pool, n, self.config.strategy)
+        return query(key, pool, n, config)
