@@ -74,7 +74,7 @@ def make_texts(count, seed=0):
     return texts, labels
 
 
-TEXTS, LABELS = make_texts(60)
+TEXTS, LABELS = make_texts(70)  # more than the 64 that a fit has room for
 
 
 def answers(count):
@@ -97,7 +97,7 @@ def test_a_label_that_was_never_given_is_ranked_by_its_name(encoder):
     for name in ("word30", "word41"):
         names = (*NAMES[:2], name)
         learner = Learner(make_config(encoder), names)
-        learner.tell(TEXTS, [["word10"], ["word20"]] + [None] * 58)
+        learner.tell(TEXTS, [["word10"], ["word20"]] + [None] * 68)
         found[name] = average_precision(learner.predict_proba(TEXTS)[:, 2], LABELS[:, 2])
     assert found["word30"] > 0.7
     assert found["word41"] < 0.5
@@ -106,7 +106,7 @@ def test_a_label_that_was_never_given_is_ranked_by_its_name(encoder):
 def test_words_of_the_user_stand_for_a_code(encoder):
     config = make_config(encoder, data__label_texts={"C3": "word30"})
     learner = Learner(config, (*NAMES[:2], "C3"))
-    learner.tell(TEXTS, [["word10"], ["word20"]] + [None] * 58)
+    learner.tell(TEXTS, [["word10"], ["word20"]] + [None] * 68)
     assert average_precision(learner.predict_proba(TEXTS)[:, 2], LABELS[:, 2]) > 0.7
     with pytest.raises(ConfigError, match=r"'C3' is not a label; did you mean C33\?"):
         Learner(config, (*NAMES[:2], "C33"))
@@ -170,14 +170,14 @@ def test_what_was_saved_before_there_were_names_goes_on_without(encoder, tmp_pat
 
 def test_own_vectors_and_more_labels_than_numbers_leave_names_out(encoder):
     config = make_config(encoder)
-    vectors = np.random.default_rng(0).normal(size=(60, 8)).astype(np.float32)
+    vectors = np.random.default_rng(0).normal(size=(70, 8)).astype(np.float32)
     learner = Learner(config, NAMES).tell(vectors, answers(14))
     assert learner._documents().names is None
     assert learner._documents().inputs is learner._known.texts
     many = [f"label{number}" for number in range(33)]
     for names, expected in ((many[:32], 64), (many, 32)):
-        learner = Learner(config, names).tell(TEXTS, [[names[0]]] * 12 + [None] * 48)
-        assert learner._documents().inputs.shape == (60, expected)
+        learner = Learner(config, names).tell(TEXTS, [[names[0]]] * 12 + [None] * 58)
+        assert learner._documents().inputs.shape == (70, expected)
 
 
 def test_all_texts_of_a_project_are_predicted_with_names(encoder, tmp_path):
