@@ -31,7 +31,7 @@ ROOMS = {
     "models": "checks config devices",
     "inputs": "cache config data files models store",
     "ensemble": "checks config devices models store",
-    "pool": "config devices keys scoring",
+    "pool": "config devices keys scoring store",
     "strategies": "checks config keys pool scoring",
     "report": "files",
     "experiments": "config data devices ensemble files inputs keys metrics models pool"

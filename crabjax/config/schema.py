@@ -221,6 +221,11 @@ class LoopConfig:
 
     rounds: int = setting(10, "queries", at_least=1)
     initial_size: int = setting(100, "documents labelled before the first query", at_least=1)
+    first_batch: Literal["random", "half_covering"] = setting(
+        "half_covering",
+        "which these are: drawn at random, or half of them drawn and half so that they cover the "
+        "pool, by k-means (heads on frozen vectors or on one's own; others have none yet)",
+    )
     query_size: int = setting(100, "documents a query", at_least=1)
     seeds: tuple[int, ...] = setting(
         (0, 1, 2, 3, 4), "repetitions, trained together", at_least=0, at_most=2**32 - 1
@@ -305,5 +310,6 @@ BEFORE_IT_EXISTED: dict[str, Any] = {
     "strategy.anchor_limit": None,
     "strategy.first_look": None,
     "model.label_names": False,
+    "loop.first_batch": "random",
     "model.input_dropout": 0.0,  # its default is not the preset's
 }

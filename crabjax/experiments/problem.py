@@ -8,9 +8,18 @@ import numpy as np
 
 from crabjax.config import Config
 from crabjax.data.load import Dataset, Encoded
-from crabjax.inputs import classifier, fingerprint, first_inputs, load_dataset, model_inputs
+from crabjax.devices.processes import array_of_first
+from crabjax.inputs import (
+    classifier,
+    fingerprint,
+    first_inputs,
+    load_dataset,
+    model_inputs,
+    without_names,
+)
 from crabjax.keys import draw_up_to, host_generator, run_key
 from crabjax.models import Model
+from crabjax.pool.diverse import first_batch
 from crabjax.pool.look import AllBut
 from crabjax.progress import doing
 
@@ -52,6 +61,9 @@ def prepare(config: Config) -> Problem:
     tokens, labels = documents_read(data, config)
     plan = schedule(data, config)
     inputs, names = first_inputs(config, tokens, data.label_names, data.documents)
+    # Only these have document vectors before anything is trained.
+    if config.model.name == "frozen" and config.loop.first_batch == "half_covering":
+        plan = plan._replace(initial=_half_covering(config, plan, without_names(inputs, names)))
     sizes = data.vocabulary_size, labels.shape[1]
     return Problem(
         model=classifier(config, inputs, *sizes, named=names is not None),
@@ -147,6 +159,16 @@ def _first_labelled(
     rounds = min(loop.rounds, math.ceil(left / loop.query_size))
     most = min(loop.initial_size + rounds * loop.query_size, available)
     return np.stack(first), rounds, most
+
+
+def _half_covering(config: Config, plan: Schedule, vectors: np.ndarray) -> np.ndarray:
+    """The first labelled set [S, n], half of it drawn as the whole would be; see `first_batch`."""
+    first = []
+    for seed, own in zip(config.loop.seeds, plan.held_out):
+        key, pool = run_key(seed, "initial"), AllBut(plan.documents, own)
+        chosen = first_batch(key, vectors, pool, config.loop.initial_size)
+        first.append(np.sort(np.concatenate(chosen)))
+    return array_of_first(np.stack(first))  # k-means may round otherwise on another machine
 
 
 def _draw(seed: int, purpose: str, documents: int, count: int) -> np.ndarray:

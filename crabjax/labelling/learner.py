@@ -89,7 +89,7 @@ class Learner(Trained):
 
         Documents that were answered or skipped may stay in the pool; they are passed over. With
         fewer than ten labelled documents, or none that carries a label, the suggestion is a
-        cold start: documents that cover the pool.
+        cold start: half of them cover the pool, half are drawn at random.
 
         Raises:
           EmptyPoolError: if every document of the pool has an answer.
@@ -106,7 +106,7 @@ class Learner(Trained):
         if self._is_cold():
             key, documents = self._key("query"), self._documents()
             inputs = without_names(documents.inputs, documents.names)
-            rows, scores, sources = cover(key, inputs, unlabelled, n, self.config.strategy)
+            rows, scores, sources = cover(key, inputs, unlabelled, n)
             probabilities = np.full((len(rows), len(self.label_names)), np.nan, np.float32)
             predicted = np.zeros(probabilities.shape, bool)
         else:
