@@ -181,6 +181,8 @@ def experiment_settings(config: Config) -> dict[str, Any]:
     The preset is not among them: what it decides is.
     """
     tree = to_dict(config)
+    if not config.model.label_names:
+        tree["data"]["label_texts"] = None  # nothing reads them
     return flat({name: tree[name] for name in tree if name not in _NO_EXPERIMENT})
 
 
