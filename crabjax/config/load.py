@@ -15,8 +15,9 @@ from typing import Any
 import yaml
 
 from crabjax.config.build import ConfigError, build, flat, merge, nest, parse_override, read_yaml
+from crabjax.config.earlier import BEFORE_IT_EXISTED, RENAMED
 from crabjax.config.presets import with_preset
-from crabjax.config.schema import BEFORE_IT_EXISTED, RENAMED, Config
+from crabjax.config.schema import Config
 
 # In a clone a link to configs/, in a wheel a folder.
 CONFIG_FOLDER = Path(__file__).resolve().parents[1] / "configs"

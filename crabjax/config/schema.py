@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any, Literal
+from typing import Literal
 
 from crabjax.config.build import ConfigError, setting
 
@@ -293,23 +293,3 @@ class Config:
         "which defaults hold where nothing else is stated: those below, the paper's, or those of "
         "its released code",
     )
-
-
-# Settings that stood elsewhere once; files that name them so are still read.
-RENAMED = {
-    "ensemble.members_at_once": "devices.members_at_once",
-    "ensemble.predict_batch": "devices.predict_batch",
-    "data.cache": "devices.cache",
-    "model.rematerialise": "devices.rematerialise",
-}
-
-# What a run did before a setting existed, where that is not the setting's default.
-BEFORE_IT_EXISTED: dict[str, Any] = {
-    "ensemble.keep": "best",
-    "ensemble.threshold": "half",
-    "strategy.anchor_limit": None,
-    "strategy.first_look": None,
-    "model.label_names": False,
-    "loop.first_batch": "random",
-    "model.input_dropout": 0.0,  # its default is not the preset's
-}
