@@ -120,22 +120,21 @@ def draw_look(
 
 
 def narrow(key: jax.Array, look: Look, probabilities: np.ndarray, limit: int) -> Look:
-    """Keeps some candidates: half the least certain ones, half at random from the others.
+    """Keeps some candidates: half where members disagree most, half at random from the others.
 
-    A pool of millions has few documents of a rare label, a uniform sample next to none. Those that
-    the ensemble is unsure of are where its labels are; the others are for what it does not know of.
+    A pool of millions has few documents of a rare label, a uniform sample next to none. Where
+    members disagree, labels are at stake; the others are for what no member knows of.
 
     Args:
       key: of the query.
       look: what was drawn, with X candidates.
-      probabilities: of the mean member for these, [X, K].
+      probabilities: of the members for these, [E, X, K].
       limit: how many are kept.
     """
-    doubt = (probabilities * (1 - probabilities)).sum(axis=1)  # how many labels may be wrong, [X]
-    order = np.argsort(-doubt, kind="stable")
-    unsure, others = np.split(order, [limit // 2])
-    chance = host_generator(key, "narrow").choice(others, limit - len(unsure), replace=False)
-    return look._replace(candidates=look.candidates[np.sort([*unsure, *chance])])
+    spread = probabilities.var(axis=0).sum(axis=1)  # [X]
+    disputed, others = np.split(np.argsort(-spread, kind="stable"), [limit // 2])
+    chance = host_generator(key, "narrow").choice(others, limit - len(disputed), replace=False)
+    return look._replace(candidates=look.candidates[np.sort([*disputed, *chance])])
 
 
 def _listed(rows: np.ndarray | AllBut) -> np.ndarray:

@@ -105,7 +105,7 @@ class Strategy:
         limit = sample_size(query_size, config)
         if not self.narrows or self.needs_all(config) or not limit or len(pool.candidates) <= limit:
             return pool
-        probabilities = expit(pool.logits[:, pool.candidates]).mean(axis=0)
+        probabilities = expit(pool.logits[:, pool.candidates])
         return pool._replace(look=narrow(key, pool.looked, probabilities, limit))
 
     def __call__(
@@ -162,7 +162,7 @@ def register(
       needs_labelled: whether it reads logits or features of labelled documents.
       needs_all: whether it must see all of U, however large; may depend on the settings.
       narrows: whether it chooses its candidates from ``first_look`` documents, half of them by
-        doubt; else they are drawn at random.
+        disagreement; else they are drawn at random.
     """
     features, everything = _by_settings(needs_features), _by_settings(needs_all)
 

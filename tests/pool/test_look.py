@@ -1,6 +1,7 @@
 """What is looked at: drawn without predictions, from documents nobody lists."""
 
 import dataclasses
+from statistics import pvariance
 
 import jax
 import numpy as np
@@ -109,24 +110,24 @@ def test_places_of_a_look_among_rows():
     np.testing.assert_array_equal(rows[there.anchors], found.anchors)
 
 
-def test_narrowing_keeps_half_by_doubt_and_half_at_random():
-    """The oracle sorts by doubt in plain Python, and draws from what is left."""
+def test_narrowing_keeps_half_by_disagreement_and_half_at_random():
+    """The oracle sorts by variance in plain Python, and draws from what is left."""
     generator = np.random.default_rng(1)
     candidates = np.sort(generator.choice(1000, 40, replace=False))
-    probabilities = generator.uniform(size=(40, 3)).astype(np.float32)
+    probabilities = generator.uniform(size=(4, 40, 3)).astype(np.float32)
     drawn = Look(candidates, np.array([5, 2]), 900, 2)
     found = narrow(KEY, drawn, probabilities, 15)
-    doubt = [sum(float(p) * (1 - float(p)) for p in row) for row in probabilities]
-    order = sorted(range(40), key=lambda place: -doubt[place])
+    spread = [sum(pvariance(map(float, p)) for p in probabilities[:, x].T) for x in range(40)]
+    order = sorted(range(40), key=lambda place: -spread[place])
     chance = host_generator(KEY, "narrow").choice(order[7:], 8, replace=False)
     expected = sorted(candidates[[*order[:7], *chance]])
     assert found.candidates.tolist() == expected
     assert found._replace(candidates=candidates) == drawn
 
 
-def test_documents_that_are_equally_doubtful_are_kept_in_their_order():
+def test_documents_that_are_equally_disputed_are_kept_in_their_order():
     drawn = Look(np.arange(10, 20), np.zeros(0, np.int64), 50, 0)
-    found = narrow(KEY, drawn, np.full((10, 2), 0.5, np.float32), 4)
+    found = narrow(KEY, drawn, np.full((3, 10, 2), 0.5, np.float32), 4)
     assert {10, 11} < set(found.candidates.tolist())
 
 

@@ -297,23 +297,23 @@ def test_it_works_from_a_sample_unless_pseudo_labels_decide_what_is_looked_at():
         assert not crab_strategy.samples(10**6, 10, dataclasses.replace(whole, **change))
 
 
-def test_it_chooses_from_a_first_look_by_doubt():
-    """Documents that no member doubts come only by chance; of the others, all are candidates."""
+def test_it_chooses_from_a_first_look_by_disagreement():
+    """Documents that members agree on come only by chance; of the others, all are candidates."""
     pool = pool_of()
-    logits, doubtful = np.full_like(pool.logits, -9.0), pool.unlabelled[::5]
-    logits[:, doubtful] = np.random.default_rng(0).normal(size=logits[:, doubtful].shape)
-    limits = {"candidate_limit": 2 * len(doubtful), "first_look": len(pool.unlabelled)}
+    logits, disputed = np.full_like(pool.logits, 0.1), pool.unlabelled[::5]
+    logits[:, disputed] = np.random.default_rng(0).normal(size=logits[:, disputed].shape)
+    limits = {"candidate_limit": 2 * len(disputed), "first_look": len(pool.unlabelled)}
     config = dataclasses.replace(CONFIG, per_label=None, hard_size=None, **limits)
     pool = pool._replace(logits=logits)
     strategy, key = get_strategy("crab"), jax.random.key(2)
     drawn = pool.looking_at(strategy.look(key, pool.unlabelled, 10, config, pool.logits.shape[1]))
     assert len(drawn.candidates) == len(pool.unlabelled)
     narrowed = strategy.narrowed(key, drawn, 10, config)
-    assert len(narrowed.candidates) == 2 * len(doubtful)
-    assert set(doubtful) < set(narrowed.candidates)
+    assert len(narrowed.candidates) == 2 * len(disputed)
+    assert set(disputed) < set(narrowed.candidates)
     np.testing.assert_array_equal(narrowed.unlabelled, drawn.unlabelled)  # a uniform sample still
     found = strategy(key, pool, 10, config)
-    assert sum(found.info["candidates"].values()) == 2 * len(doubtful)
+    assert sum(found.info["candidates"].values()) == 2 * len(disputed)
     assert strategy.narrowed(key, narrowed, 10, config) is narrowed
     assert get_strategy("entropy").narrowed(key, drawn, 10, config) is drawn
     refining = dataclasses.replace(config, per_label=5)
