@@ -49,6 +49,7 @@ class Checkpoints:
             create=False,
             cleanup_tmp_directories=True,
             enable_async_checkpointing=False,
+            lightweight_initialize=True,  # a damaged round must not keep the others from opening
             multiprocessing_options=alone,
         )
         self._manager = ocp.CheckpointManager(self._folder, options=options)
