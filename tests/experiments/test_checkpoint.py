@@ -61,6 +61,18 @@ def test_a_byte_changed_in_the_metadata_falls_back_to_the_one_before(tmp_path, c
     assert "skipped a damaged checkpoint, round 1" in caplog.text
 
 
+def test_metadata_that_cannot_be_parsed_is_named_and_not_printed(tmp_path, checkpoints, caplog):
+    checkpoints.save(saved(0))
+    metadata = tmp_path / "checkpoints" / "0" / "_CHECKPOINT_METADATA"
+    metadata.write_bytes(metadata.read_bytes().replace(b'"metrics"', b'"metrics', 1))
+    with (
+        Checkpoints(tmp_path / "checkpoints") as again,
+        pytest.raises(CheckpointError, match=r"round 0: _CHECKPOINT_METADATA .*--fresh"),
+    ):
+        again.restore(saved(0).arrays)
+    assert [record.name for record in caplog.records] == ["crabjax.experiments.checkpoint"]
+
+
 def test_rounds_after_a_damaged_one_are_saved_again(tmp_path):
     with Checkpoints(tmp_path / "checkpoints", keep=5) as checkpoints:
         for number in range(4):

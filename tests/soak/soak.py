@@ -1,7 +1,7 @@
 """Load, faults and bad input for as long as one likes: python tests/soak/soak.py --minutes 30
 
-Every part runs in a process of its own, gets its share of the time and reports what it tried. The
-exit status is 1 if anything failed.
+Every part runs in a process of its own, gets its share of the time that is left and reports what it
+tried; what a part does not need goes to those after it. The exit status is 1 if anything failed.
 """
 
 import argparse
@@ -20,7 +20,7 @@ sys.path.insert(0, str(Path(__file__).parent))
 from outcome import HEAD, Outcome
 
 ROOT = Path(__file__).resolve().parents[2]
-SHARES = {"fuzz": 0.2, "damage": 0.1, "faults": 0.3, "memory": 0.1, "kill": 0.3}
+SHARES = {"damage": 0.1, "memory": 0.1, "fuzz": 0.2, "kill": 0.3, "faults": 0.3}
 BEGIN, END = "<!-- soak begin -->", "<!-- soak end -->"
 
 
@@ -31,9 +31,10 @@ def main() -> int:
         return _one_part(arguments)
     outcomes, began = [], time.monotonic()
     chosen = arguments.only or list(SHARES)
-    total = sum(SHARES[part] for part in chosen)
-    for part in chosen:
-        minutes = arguments.minutes * SHARES[part] / total
+    load = os.getloadavg()[0]
+    for number, part in enumerate(chosen):
+        left = arguments.minutes - (time.monotonic() - began) / 60
+        minutes = left * SHARES[part] / sum(SHARES[later] for later in chosen[number:])
         print(f"{part}: {minutes:.1f} minutes", flush=True)
         outcomes += _in_own_process(part, minutes, arguments.seed)
     table = "\n".join([HEAD, *(one.row() for one in outcomes)])
@@ -43,7 +44,9 @@ def main() -> int:
         for failure in outcome.failures:
             print(f"FAILED: {outcome.what}: {failure}", file=sys.stderr)
     if arguments.write:
-        _write(arguments.write, table, took, arguments.seed)
+        said = f"`python tests/soak/soak.py --minutes {arguments.minutes:g} --seed {arguments.seed}`"
+        said += f": {took:.0f} minutes on {os.cpu_count()} cores, load {load:.1f} before it began."
+        _write(arguments.write, f"\n{said}\n\n{table}\n")
     return int(any(outcome.failures for outcome in outcomes))
 
 
@@ -64,7 +67,7 @@ def _in_own_process(part: str, minutes: float, seed: int) -> list[Outcome]:
         command = [sys.executable, __file__, "--part", part, "--minutes", str(minutes)]
         command += ["--seed", str(seed), "--report", str(report)]
         environment = {**os.environ, "PYTHONPATH": str(ROOT), "JAX_PLATFORMS": "cpu"}
-        done = subprocess.run(command, env=environment, stderr=subprocess.PIPE, text=True)
+        done = subprocess.run(command, env=environment, capture_output=True, text=True)
         if not report.is_file():
             failed = Outcome(part, "ends")
             failed.failures.append(f"status {done.returncode}: {done.stderr[-2000:]}")
@@ -84,11 +87,10 @@ def _one_part(arguments: argparse.Namespace) -> int:
     return 0
 
 
-def _write(path: Path, table: str, minutes: float, seed: int) -> None:
+def _write(path: Path, said: str) -> None:
     text = path.read_text(encoding="utf-8")
     start, end = text.index(BEGIN) + len(BEGIN), text.index(END)
-    said = f"\n`python tests/soak/soak.py --seed {seed}`, {minutes:.0f} minutes on two cores.\n\n"
-    path.write_text(text[:start] + said + table + "\n" + text[end:], encoding="utf-8")
+    path.write_text(text[:start] + said + text[end:], encoding="utf-8")
 
 
 if __name__ == "__main__":
