@@ -10,7 +10,7 @@ import time
 from pathlib import Path
 
 from outcome import Outcome
-from work import call, timeless, write_config
+from work import call, timeless, write_config, write_data
 
 ERRORS = (errno.ENOSPC, errno.EIO, errno.EACCES)
 EVENTS = {"open", "os.rename", "os.remove", "os.mkdir", "os.rmdir", "os.chmod", "os.listdir"}
@@ -75,7 +75,8 @@ def _say(outcome: Outcome, what: str, status: int, said: str) -> None:
 
 def _train(folder: Path, output: Path) -> tuple[str, ...]:
     config = str(write_config(folder))
-    return ("train", "--config", config, "--set", "devices.cache=false", "--output", str(output))
+    words = ("train", "--config", config, "--set", "devices.cache=false", *write_data(folder))
+    return (*words, "--output", str(output))
 
 
 def _run(folder: Path, hooked: Faults, until: float) -> Outcome:
