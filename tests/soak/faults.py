@@ -67,8 +67,9 @@ def _every(outcome: Outcome, hooked: Faults, until: float, once) -> None:
 
 
 def _say(outcome: Outcome, what: str, status: int, said: str) -> None:
-    """One line, or a few where rows are listed, and no traceback."""
+    """One line beside warnings and what is going on (said when it takes long), no traceback."""
     lines = [line for line in said.strip().splitlines() if not line.startswith("warning: ")]
+    lines = [line for line in lines if not line.endswith(" ...")]
     if "Traceback" in said or (status != 0 and len(lines) != 1):
         outcome.failures.append(f"{what}: status {status}: {said.strip()[-300:]}")
 
