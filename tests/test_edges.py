@@ -9,6 +9,7 @@ import pytest
 from crabjax.config import StrategyConfig, from_dict
 from crabjax.experiments.loop import run
 from crabjax.experiments.problem import ProblemError
+from crabjax.files import DataWarning
 from crabjax.metrics import evaluate
 from crabjax.scoring.beta import BetaRule
 from crabjax.scoring.correlation import correlation_attention, label_correlation
@@ -196,6 +197,31 @@ def check_records(records, rounds=3):
 @pytest.mark.parametrize("name", CORPORA)
 def test_a_whole_run_on_labels_and_texts_at_the_edge(tmp_path, name):
     check_records(tiny_run(tmp_path, CORPORA[name]))
+
+
+ODD_TEXTS = {
+    "every other one empty": [(f"w{n}" * (n % 2), ["ab"[n % 2]]) for n in range(30)],
+    "one word and nothing else": [("same " * (n % 5 + 1), ["ab"[n % 2]]) for n in range(30)],
+}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ODD_TEXTS)
+def test_a_whole_run_on_texts_that_are_warned_of(tmp_path, name):
+    with pytest.warns(DataWarning, match="no words|different texts|texts of the training file"):
+        records = tiny_run(tmp_path, ODD_TEXTS[name])
+    check_records(records)
+
+
+@pytest.mark.slow
+def test_a_whole_run_with_a_label_that_no_document_of_the_pool_has(tmp_path):
+    files = write_corpus(tmp_path, CORPORA["one word over and over"])
+    with open(files["test"], "a", encoding="utf-8") as test:
+        test.write('\n{"text": "w3", "labels": ["nowhere else"]}')
+    tree = RUN | {"data": RUN["data"] | files}
+    with pytest.warns(DataWarning, match="labels that the training file lacks"):
+        records = run(from_dict(tree), tmp_path / "run")
+    check_records(records)
 
 
 @pytest.mark.slow

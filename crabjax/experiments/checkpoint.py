@@ -7,7 +7,7 @@ place and renames it, so a kill at any moment leaves the previous rounds whole.
 import contextlib
 import hashlib
 import logging
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -49,6 +49,7 @@ class Checkpoints:
             create=False,
             cleanup_tmp_directories=True,
             enable_async_checkpointing=False,
+            lightweight_initialize=True,  # a damaged round must not keep the others from opening
             multiprocessing_options=alone,
         )
         self._manager = ocp.CheckpointManager(self._folder, options=options)
@@ -97,7 +98,8 @@ class Checkpoints:
         steps = sorted(self._manager.all_steps(), reverse=True)
         for step in steps:
             try:
-                saved = self._read(step, forms)
+                with _orbax_silent():
+                    saved = self._read(step, forms)
             except Exception as error:  # a damaged checkpoint can fail anywhere inside orbax
                 failures.append(f"round {step}: {_first_words(error)}")
                 log.warning("%s: skipped a damaged checkpoint, %s", self._folder, failures[-1])
@@ -121,11 +123,25 @@ class Checkpoints:
         if not any(of_form(arrays, like) for like in forms):
             raise ValueError(f"expected {_shapes(forms[0])}, found {_shapes(arrays)}")
         metadata: Any = open_sealed(dict(self._manager.metadata(step).custom_metadata))
+        if "digest" not in metadata:  # orbax reads a file that is no JSON as an empty one
+            raise ValueError("_CHECKPOINT_METADATA is damaged")
         if metadata.get("round", step) != step:
             raise ValueError(f"the arrays and records of round {metadata['round']}")
         if metadata["digest"] != _digest(arrays):
             raise ValueError("the arrays are not the ones that were saved")
         return Saved(step, arrays, [dict(one) for one in metadata["records"]])
+
+
+@contextlib.contextmanager
+def _orbax_silent() -> Iterator[None]:
+    """Of a damaged file orbax logs all of the content; what is wrong is said here, in one line."""
+    logger = logging.getLogger("absl")
+    before = logger.level
+    logger.setLevel(logging.CRITICAL)
+    try:
+        yield
+    finally:
+        logger.setLevel(before)
 
 
 def of_form(arrays: Mapping[str, np.ndarray], like: Mapping[str, np.ndarray]) -> bool:

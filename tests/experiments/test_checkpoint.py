@@ -51,6 +51,28 @@ def test_a_damaged_checkpoint_falls_back_to_the_one_before(tmp_path, checkpoints
     assert "skipped a damaged checkpoint, round 1" in caplog.text
 
 
+def test_a_byte_changed_in_the_metadata_falls_back_to_the_one_before(tmp_path, checkpoints, caplog):
+    checkpoints.save(saved(0))
+    checkpoints.save(saved(1))
+    metadata = tmp_path / "checkpoints" / "1" / "_CHECKPOINT_METADATA"
+    metadata.write_bytes(metadata.read_bytes().replace(b"item_handlers", b"item_handless"))
+    with Checkpoints(tmp_path / "checkpoints") as again:
+        assert again.restore(saved(0).arrays).round == 0
+    assert "skipped a damaged checkpoint, round 1" in caplog.text
+
+
+def test_metadata_that_cannot_be_parsed_is_named_and_not_printed(tmp_path, checkpoints, caplog):
+    checkpoints.save(saved(0))
+    metadata = tmp_path / "checkpoints" / "0" / "_CHECKPOINT_METADATA"
+    metadata.write_bytes(metadata.read_bytes().replace(b'"metrics"', b'"metrics', 1))
+    with (
+        Checkpoints(tmp_path / "checkpoints") as again,
+        pytest.raises(CheckpointError, match=r"round 0: _CHECKPOINT_METADATA .*--fresh"),
+    ):
+        again.restore(saved(0).arrays)
+    assert [record.name for record in caplog.records] == ["crabjax.experiments.checkpoint"]
+
+
 def test_rounds_after_a_damaged_one_are_saved_again(tmp_path):
     with Checkpoints(tmp_path / "checkpoints", keep=5) as checkpoints:
         for number in range(4):

@@ -12,7 +12,7 @@ from work import start, timeless, write_config
 
 KILLS = 50
 _PAIR_SHARE = 0.3  # of the time, for two processes
-_LONGEST = 300.0  # seconds that a start may take on a busy machine
+_LONGEST = 900.0  # seconds that a start may take on a busy machine
 
 
 def kill(folder: Path, deadline: float, chance: random.Random) -> list[Outcome]:
@@ -35,11 +35,11 @@ def kill(folder: Path, deadline: float, chance: random.Random) -> list[Outcome]:
             in_save = chance.random() < 0.5
             if _kill_at(process, folder / output, in_save, chance.uniform(0, length)):
                 alone.tried += 1
-                saves += in_save
+                saves += _half_written(folder / output)
         _goes_on(alone, _finish(start(folder, *words, output)), folder / output, whole)
         shutil.rmtree(folder / output, ignore_errors=True)
         number += 1
-    alone.notes.append(f"{saves} of them while a checkpoint was written")
+    alone.notes.append(f"{saves} of them left half a checkpoint")
     return [alone, _two_processes(folder, deadline, length, chance)]
 
 
@@ -81,15 +81,19 @@ def _kill_at(process, output: Path, in_save: bool, wait: float) -> bool:
     """Kills a run after a while, or as soon as a checkpoint is half written; false if it ended."""
     end = time.monotonic() + (_LONGEST if in_save else wait)
     while time.monotonic() < end and process.poll() is None:
-        if in_save and any((output / "checkpoints").glob("*.orbax-checkpoint-tmp*")):
+        if in_save and _half_written(output):
             break
-        time.sleep(0.0005)
+        time.sleep(0.002)  # a checkpoint takes fifty times as long
     if process.poll() is not None:
         process.communicate()
         return False
     process.send_signal(signal.SIGKILL)
     process.communicate()
     return True
+
+
+def _half_written(output: Path) -> bool:
+    return any((output / "checkpoints").glob("*.orbax-checkpoint-tmp*"))
 
 
 def _finish(process) -> str:

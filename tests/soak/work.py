@@ -27,13 +27,24 @@ def write_config(folder: Path) -> Path:
     return folder / "small.yaml"
 
 
+def write_data(folder: Path) -> tuple[str, ...]:
+    """The corpus of the small run as files, so that a start need not make it; the overrides."""
+    words = ("--documents", "200", "--test-documents", "50", "--mean-ir", "5")
+    if not (folder / "data").exists():
+        assert call("prepare", "synthetic", "--output", str(folder / "data"), *words)[0] == 0
+    files = {split: folder / "data" / f"{split}.jsonl" for split in ("train", "test")}
+    return tuple(
+        word for split, path in files.items() for word in ("--set", f"data.{split}={path}")
+    )
+
+
 def environment(folder: Path) -> dict[str, str]:
     """Of a command whose caches lie in ``folder``."""
     own = {"CRABJAX_CACHE": str(folder / "cache"), "PYTHONPATH": str(ROOT), "JAX_PLATFORMS": "cpu"}
     return {**os.environ, **own}
 
 
-def start(folder: Path, *words: str, threads: bool = True) -> subprocess.Popen:
+def start(folder: Path, *words: str) -> subprocess.Popen:
     """Starts ``crabjax WORDS`` in ``folder``."""
     return subprocess.Popen(
         [sys.executable, "-m", "crabjax", *words],
