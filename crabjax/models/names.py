@@ -16,8 +16,9 @@ def with_name_prior(head: Model, width: int) -> Model:
     """A classifier of vectors [B, D] as one of vectors and likenesses to names [B, D + K].
 
     Logits are those of the head plus a weight, one number a member, times the likenesses. The
-    parameter is how far the weight has moved from 0.5, so weight decay pulls it back to there, not
-    to where names say nothing. Document vectors are the head's: no likeness is part of them.
+    weight starts at 0.5 and is learnt; weight decay takes it towards 0, the further the more steps
+    there are, so names count for less the more labels say. Held at 0.5, they cost .005 micro-F1
+    with 1,100 labels. Document vectors are the head's: no likeness is part of them.
 
     Args:
       head: the classifier of [B, D]; equal ones give the same object.
@@ -25,11 +26,11 @@ def with_name_prior(head: Model, width: int) -> Model:
     """
 
     def init(key: jax.Array) -> Params:
-        return {**head.init(key), _WEIGHT: jnp.zeros(())}
+        return {**head.init(key), _WEIGHT: jnp.full((), START)}
 
     def apply(params: Params, inputs: jax.Array, key: jax.Array | None = None) -> jax.Array:
-        weight = START + params[_WEIGHT]
-        return head.apply(_of_head(params), inputs[:, :width], key) + weight * inputs[:, width:]
+        logits = head.apply(_of_head(params), inputs[:, :width], key)
+        return logits + params[_WEIGHT] * inputs[:, width:]
 
     def features(params: Params, inputs: jax.Array) -> jax.Array:
         return head.features(_of_head(params), inputs[:, :width])
