@@ -197,8 +197,8 @@ class StrategyConfig:
     )
     first_look: int | None = setting(
         None,
-        "documents from which crab chooses its candidates, half of them where members "
-        "disagree; null: all are drawn at random",
+        "documents, of more than so many, from which crab chooses its candidates, half of them "
+        "where members disagree; null: all are drawn at random",
         at_least=1,
     )
     score: Literal["expected", "released"] = setting(

@@ -51,7 +51,8 @@ def samples(config: Config, problem: Problem | Schedule) -> bool:
     """Whether queries look at only a part of U; decided once, so that shapes stay the same."""
     known = problem.held_out.shape[1] + problem.initial.shape[1]
     strategy, size = get_strategy(config.strategy.name), config.loop.query_size
-    return strategy.samples(problem.documents - known, size, config.strategy)
+    documents = problem.documents
+    return strategy.samples(documents - known, size, config.strategy, documents)
 
 
 def of_seed(config: Config, params: Any, seed: int) -> Any:

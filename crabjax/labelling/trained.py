@@ -140,8 +140,9 @@ class Trained:
 
     def _samples(self) -> bool:
         """Whether a query of all texts without an answer looks at only a part of them."""
-        unanswered = len(self._known) - len(self._known.answered)
-        return self._strategy.samples(unanswered, 1, self.config.strategy)
+        documents, config = len(self._known), self.config.strategy
+        unanswered = documents - len(self._known.answered)
+        return self._strategy.samples(unanswered, 1, config, documents)
 
     @doing("predicting all documents")
     def _seen_logits(self) -> np.ndarray:

@@ -73,10 +73,10 @@ def sample_size(query_size: int, config: StrategyConfig) -> int | None:
     return config.candidate_limit and max(config.candidate_limit, query_size)
 
 
-def first_size(query_size: int, config: StrategyConfig) -> int | None:
-    """The most documents that are drawn from U where a part of them is chosen; None for all."""
-    size = sample_size(query_size, config)
-    return size and max(size, config.first_look or 0)
+def first_size(query_size: int, config: StrategyConfig, documents: int) -> int | None:
+    """The same where some of them are chosen: more, but of N documents only if N is larger yet."""
+    size, first = sample_size(query_size, config), config.first_look
+    return size if size is None or first is None or documents <= first else max(size, first)
 
 
 def draw_look(
@@ -103,8 +103,9 @@ def draw_look(
       to_narrow: whether :func:`narrow` will choose among them once they are predicted.
     """
     size = len(unlabelled)
-    most_drawn = first_size if to_narrow else sample_size
-    limit = None if all_candidates else most_drawn(query_size, config)
+    limit = None if all_candidates else sample_size(query_size, config)
+    if to_narrow and not all_candidates:
+        limit = first_size(query_size, config, documents)
     if limit is None or size <= limit:
         candidates = _listed(unlabelled)
     else:

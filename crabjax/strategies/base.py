@@ -76,16 +76,20 @@ class Strategy:
                 stacklevel=2,
             )
 
-    def samples(self, unlabelled: int, query_size: int, config: StrategyConfig) -> bool:
-        """Whether it looks at only a part of so many unlabelled documents."""
-        limit = self.most_candidates(query_size, config)
+    def samples(
+        self, unlabelled: int, query_size: int, config: StrategyConfig, documents: int
+    ) -> bool:
+        """Whether it looks at only a part of the unlabelled ones of so many documents."""
+        limit = self.most_drawn(query_size, config, documents)
         return limit is not None and unlabelled > limit
 
-    def most_candidates(self, query_size: int, config: StrategyConfig) -> int | None:
-        """How many documents it draws from U at most; None for all."""
+    def most_drawn(self, query_size: int, config: StrategyConfig, documents: int) -> int | None:
+        """How many of N documents it draws from U at most; None for all."""
         if self.needs_all(config):
             return None
-        return (first_size if self.narrows else sample_size)(query_size, config)
+        if self.narrows:
+            return first_size(query_size, config, documents)
+        return sample_size(query_size, config)
 
     def look(
         self,

@@ -78,7 +78,7 @@ def part_of(
     """
     seen = look.documents
     rows = np.union1d(seen, labelled)
-    candidates = strategy.most_candidates(query_size, config) or documents
+    candidates = strategy.most_drawn(query_size, config, documents) or documents
     most = most_labelled + candidates + look.anchor_capacity
     predicted = rows if strategy.needs_labelled else seen
     return Part(look, labelled, rows, predicted, min(documents, most))

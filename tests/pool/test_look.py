@@ -132,11 +132,12 @@ def test_documents_that_are_equally_disputed_are_kept_in_their_order():
 
 
 @pytest.mark.parametrize(
-    ("limit", "first", "drawn"), [(30, 60, 60), (30, None, 30), (30, 20, 30), (None, 60, None)]
+    ("limit", "first", "drawn"),
+    [(30, 60, 60), (30, None, 30), (30, 20, 30), (None, 60, None), (30, 99, 99), (30, 100, 30)],
 )
-def test_a_first_look_widens_a_sample_and_nothing_else(limit, first, drawn):
+def test_a_first_look_widens_a_sample_of_a_larger_pool_and_nothing_else(limit, first, drawn):
     config = dataclasses.replace(CONFIG, candidate_limit=limit, first_look=first)
-    assert first_size(5, config) == drawn
+    assert first_size(5, config, 100) == drawn
     found = draw_look(
         KEY, np.arange(100), 5, config, 100, all_candidates=False, with_anchors=True, to_narrow=True
     )

@@ -286,15 +286,15 @@ def test_a_draw_does_not_move_when_another_is_left_out(monkeypatch):
 def test_it_works_from_a_sample_unless_pseudo_labels_decide_what_is_looked_at():
     whole = dataclasses.replace(CONFIG, per_label=None, hard_size=None, candidate_limit=50)
     crab_strategy = get_strategy("crab")
-    assert crab_strategy.samples(51, 10, whole)
-    assert not crab_strategy.samples(50, 10, whole)
+    assert crab_strategy.samples(51, 10, whole, 60)
+    assert not crab_strategy.samples(50, 10, whole, 60)
     for change in (
         {"per_label": 5},
         {"hard_size": 5},
         {"hard_sampling": False},
         {"candidate_limit": None},
     ):
-        assert not crab_strategy.samples(10**6, 10, dataclasses.replace(whole, **change))
+        assert not crab_strategy.samples(10**6, 10, dataclasses.replace(whole, **change), 10**6)
 
 
 def test_it_chooses_from_a_first_look_by_disagreement():
@@ -302,7 +302,7 @@ def test_it_chooses_from_a_first_look_by_disagreement():
     pool = pool_of()
     logits, disputed = np.full_like(pool.logits, 0.1), pool.unlabelled[::5]
     logits[:, disputed] = np.random.default_rng(0).normal(size=logits[:, disputed].shape)
-    limits = {"candidate_limit": 2 * len(disputed), "first_look": len(pool.unlabelled)}
+    limits = {"candidate_limit": 2 * len(disputed), "first_look": len(pool.unlabelled) + 1}
     config = dataclasses.replace(CONFIG, per_label=None, hard_size=None, **limits)
     pool = pool._replace(logits=logits)
     strategy, key = get_strategy("crab"), jax.random.key(2)
@@ -316,6 +316,8 @@ def test_it_chooses_from_a_first_look_by_disagreement():
     assert sum(found.info["candidates"].values()) == 2 * len(disputed)
     assert strategy.narrowed(key, narrowed, 10, config) is narrowed
     assert get_strategy("entropy").narrowed(key, drawn, 10, config) is drawn
+    small = dataclasses.replace(config, first_look=pool.logits.shape[1])  # for larger pools only
+    assert len(strategy.look(key, pool.unlabelled, 10, small, 300).candidates) == 2 * len(disputed)
     refining = dataclasses.replace(config, per_label=5)
     assert strategy.narrowed(key, drawn, 10, refining) is drawn
 
