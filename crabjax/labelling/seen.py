@@ -89,7 +89,10 @@ class Seen:
         order = np.argsort(together, kind="stable")
         self._rows = np.concatenate([self._rows, rows])[order]
         self._keys = together[order]
-        self._parts.append(take(documents, new))
+        part = take(documents, new)
+        if part is documents and isinstance(part, np.ndarray) and part.flags.writeable:
+            part = part.copy()  # a buffer that may hold other vectors when it comes to training
+        self._parts.append(part)
         self._digest = None
         return True
 
