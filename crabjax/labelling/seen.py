@@ -1,7 +1,8 @@
 """Distinct documents, texts or vectors, numbered in the order they came; a file's stay in it."""
 
 import hashlib
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from copy import copy
 from typing import Any
 
 import numpy as np
@@ -161,9 +162,18 @@ class TextOf(Mapping[str, str]):
 
     def __init__(self, ids: Sequence[str], texts: Sequence[str]):
         self._rows, self._texts = {own: row for row, own in enumerate(ids)}, texts
+        self._read: dict[int, str] = {}
+
+    def reading(self, ids: Iterable[str]) -> "TextOf":
+        """The same; the texts of these ids, as far as they are known, are read in one pass."""
+        rows = np.array(sorted({self._rows[one] for one in ids if one in self._rows}), np.int64)
+        found = copy(self)
+        found._read = dict(zip(rows.tolist(), take(self._texts, rows)))
+        return found
 
     def __getitem__(self, identity: str) -> str:
-        return self._texts[self._rows[identity]]
+        row = self._rows[identity]
+        return self._read[row] if row in self._read else self._texts[row]
 
     def __contains__(self, identity: object) -> bool:
         return identity in self._rows
