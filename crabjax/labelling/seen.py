@@ -19,7 +19,8 @@ def check_documents(documents: Any) -> Given:
 
     Raises:
       TypeError: naming the first text that is not a string.
-      ValueError: naming the first vector with a number that is not finite.
+      ValueError: naming the first text that no file could hold, or the first vector with a number
+        that is not finite.
     """
     if isinstance(documents, str):
         raise TypeError(f"texts: expected a list of strings, found the string {documents[:40]!r}")
@@ -32,6 +33,11 @@ def check_documents(documents: Any) -> Given:
     for position, text in enumerate(texts):
         if not isinstance(text, str):
             raise TypeError(f"texts[{position}]: expected a string, found {type(text).__name__}")
+        try:
+            text.encode()
+        except UnicodeEncodeError as error:
+            reason = f"half of a surrogate pair, not valid text: {error}"
+            raise ValueError(f"texts[{position}]: {reason}") from error
     return [str(text) for text in texts]  # NumPy strings become plain ones
 
 
