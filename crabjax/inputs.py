@@ -21,16 +21,17 @@ from crabjax.data.encode import (
     used_columns,
 )
 from crabjax.data.load import Dataset, load_data
+from crabjax.data.names import NameSimilarity, compare_with_names, label_texts
 from crabjax.data.splits import find_files
 from crabjax.data.vectors import find_vectors
 from crabjax.files import DataError, check_json, check_safetensors, sha256
-from crabjax.models import Model, build_model, get_builder
+from crabjax.models import Model, build_model, get_builder, with_name_prior
 from crabjax.models.embed import encode_documents, vector_width
 from crabjax.models.pretrained import WEIGHTS_FILE, read_architecture
 from crabjax.models.pretrained_files import find_pretrained, resolve_pretrained
 from crabjax.store import Plan, blocks_of, kept
 
-_IN_MEMORY = 1 << 26  # bytes of a project's tokens up to which they are made anew every time
+_IN_MEMORY = 1 << 26  # bytes up to which what is quickly made is made anew every time
 _WIDTH_STEP = 16  # token columns come in multiples: fewer shapes, fewer compilations
 
 
@@ -40,6 +41,14 @@ class EncodedTexts(NamedTuple):
     tokenizer: Tokenizer | None  # of texts
     inputs: np.ndarray  # [N, ...]
     model: Model
+    names: NameSimilarity | None  # what compares further documents with label names
+
+
+class Inputs(NamedTuple):
+    """What the classifier takes of documents, and what makes the same of others."""
+
+    array: np.ndarray  # [N, ...]
+    names: NameSimilarity | None
 
 
 def load_dataset(config: Config) -> Dataset:
@@ -47,18 +56,17 @@ def load_dataset(config: Config) -> Dataset:
 
     Raises:
       PretrainedNotFoundError: for a Hugging Face tokenizer that is not to be had.
+      ConfigError: for words about a label that the data do not have.
     """
-    name = _tokenizer_name(config)
+    name, folder = _tokenizer_name(config), None
     # That data are missing should be said before an encoder is fetched.
     find_files(config.data)
-    if has_own_vectors(config):
-        return load_data(config.data, cache=config.devices.cache)
-    check_encoder(config)
-    return load_data(
-        config.data,
-        None if name == WORDS else resolve_pretrained(name),
-        cache=config.devices.cache,
-    )
+    if not has_own_vectors(config):
+        check_encoder(config)
+        folder = None if name == WORDS else resolve_pretrained(name)
+    data = load_data(config.data, folder, cache=config.devices.cache)
+    label_texts(config.data, data.label_names)
+    return data
 
 
 def has_own_vectors(config: Config) -> bool:
@@ -74,19 +82,60 @@ def has_own_vectors(config: Config) -> bool:
     return True
 
 
-def model_inputs(config: Config, tokens: np.ndarray) -> np.ndarray:
+def has_names(config: Config, labels: int) -> bool:
+    """Whether a classifier of K labels begins from their names.
+
+    That needs an encoder that reads them. More names than numbers in a vector would outweigh it.
+    """
+    frozen = config.model.name == "frozen" and config.data.vectors is None
+    if not (frozen and config.model.label_names) or _tokenizer_name(config) == WORDS:
+        return False
+    return labels <= vector_width(config.model.pretrained)
+
+
+def model_inputs(
+    config: Config, tokens: np.ndarray, names: NameSimilarity | None = None
+) -> np.ndarray:
     """What the classifier takes: tokens or own vectors, or a frozen encoder's vectors [N, D].
 
-    Vectors are kept on disk; the same documents are never encoded twice.
+    Vectors are kept on disk; the same documents are never encoded twice. With names, the documents'
+    similarities to them follow in K further columns.
     """
     if config.model.name != "frozen" or config.data.vectors is not None:
         return tokens
+    key, vectors = _encoder_vectors(config, tokens)
+    return vectors if names is None else _beside_names(config, key, vectors, names)
+
+
+def first_inputs(
+    config: Config, tokens: np.ndarray, label_names: Sequence[str], documents: int | None = None
+) -> Inputs:
+    """As :func:`model_inputs`, of the documents that similarities to names are standardised on.
+
+    Args:
+      config: its data, model and devices.
+      tokens: [N, T], or own vectors.
+      label_names: the K labels.
+      documents: the first so many are those to choose from; None for all.
+    """
+    if not has_names(config, len(label_names)):
+        return Inputs(model_inputs(config, tokens), None)
+    key, vectors = _encoder_vectors(config, tokens)
+    texts = label_texts(config.data, label_names)
+    most = config.data.max_tokens
+    of_names = model_inputs(config, _tokens(config, _text_tokenizer(config, texts), texts, most))
+    names = compare_with_names(of_names, vectors[:documents])
+    return Inputs(_beside_names(config, key, vectors, names), names)
+
+
+def _encoder_vectors(config: Config, tokens: np.ndarray) -> tuple[str, np.ndarray]:
+    """Vectors [N, D] of a frozen encoder, and a hash of what they follow from."""
     model = config.model.on(jax.default_backend())
     weights = sha256(resolve_pretrained(model.pretrained) / WEIGHTS_FILE)
     key = settings_hash([fingerprint(tokens), weights, model.precision])
     plan = Plan(key, (len(tokens), vector_width(model.pretrained)), "float32")
     with kept_folder(key if config.devices.cache else None) as folder:
-        return kept(
+        return key, kept(
             None if folder is None else folder / "vectors",
             plan,
             lambda start: encode_documents(
@@ -96,10 +145,35 @@ def model_inputs(config: Config, tokens: np.ndarray) -> np.ndarray:
         )
 
 
-def classifier(config: Config, inputs: np.ndarray, vocabulary_size: int, labels: int) -> Model:
-    """The model of a config for inputs [N, ...] made by :func:`model_inputs`."""
-    width = inputs.shape[1] if config.model.name == "frozen" else vocabulary_size
-    return build_model(config.model, width, labels)
+def _beside_names(
+    config: Config, key: str, vectors: np.ndarray, names: NameSimilarity
+) -> np.ndarray:
+    """Vectors and similarities [N, D + K]; where they are many, in a file, a block at a time."""
+    key = settings_hash([key, fingerprint(*names)])
+    plan = Plan(key, (len(vectors), vectors.shape[1] + len(names.names)), "float32")
+    with kept_folder(key if config.devices.cache and plan.bytes > _IN_MEMORY else None) as folder:
+        return kept(
+            None if folder is None else folder / "vectors",
+            plan,
+            lambda start: names.beside(vectors, start),
+            "comparing documents with label names",
+        )
+
+
+def without_names(inputs: np.ndarray, names: NameSimilarity | None) -> np.ndarray:
+    """What documents are told apart by: inputs [N, ...] but for similarities to names."""
+    return inputs if names is None else inputs[:, : -len(names.names)]
+
+
+def classifier(
+    config: Config, inputs: np.ndarray, vocabulary_size: int, labels: int, named: bool
+) -> Model:
+    """The model of a config for inputs [N, ...] made by :func:`model_inputs`, names or not."""
+    if config.model.name != "frozen":
+        return build_model(config.model, vocabulary_size, labels)
+    width = inputs.shape[1] - labels * named
+    head = build_model(config.model, width, labels)
+    return with_name_prior(head, width) if named else head
 
 
 def check_encoder(config: Config) -> None:
@@ -121,15 +195,15 @@ def check_encoder(config: Config) -> None:
 def encode_texts(
     config: Config,
     texts: Sequence[str] | np.ndarray,
-    labels: int,
+    label_names: Sequence[str],
     digest: Callable[[], str] | None = None,
 ) -> EncodedTexts:
-    """At least one document, for a classifier of ``labels`` labels whose words are those of all.
+    """At least one document, for a classifier whose words are those of all.
 
     Args:
       config: its data, model and devices.
       texts: N texts, or the user's own vectors float32 [N, D].
-      labels: K.
+      label_names: the K labels.
       digest: gives a hash of the texts, under which many tokens are kept on disk; None to keep
         none.
 
@@ -141,39 +215,44 @@ def encode_texts(
             raise DataError(
                 f"vectors: expected a config with model.name frozen, found {config.model.name}"
             )
-        return EncodedTexts(None, texts, classifier(config, texts, 0, labels))
+        model = classifier(config, texts, 0, len(label_names), named=False)
+        return EncodedTexts(None, texts, model, None)
     tokenizer = _text_tokenizer(config, texts)
     columns = tokenizer.columns((), config.data.max_tokens)
-    inputs = _text_inputs(config, tokenizer, texts, columns, digest)
-    return EncodedTexts(tokenizer, inputs, classifier(config, inputs, tokenizer.size, labels))
+    tokens = _tokens(config, tokenizer, texts, columns, digest)
+    inputs, names = first_inputs(config, tokens, label_names)
+    sizes = tokenizer.size, len(label_names)
+    model = classifier(config, inputs, *sizes, named=names is not None)
+    return EncodedTexts(tokenizer, inputs, model, names)
 
 
 def text_inputs(
-    config: Config, tokenizer: Tokenizer | None, texts: Sequence[str] | np.ndarray
+    config: Config, known: EncodedTexts, texts: Sequence[str] | np.ndarray
 ) -> np.ndarray:
-    """What the classifier takes of at least one new document; see :func:`encode_texts`.
+    """What the classifier of known documents takes of at least one new one.
 
     Nothing is kept on disk: these documents may never come again.
     """
     if isinstance(texts, np.ndarray):
-        if tokenizer is not None:
+        if known.tokenizer is not None:
             raise DataError("documents: expected texts, as before, found vectors")
         return texts
-    if tokenizer is None:
+    if known.tokenizer is None:
         raise DataError("documents: expected vectors, as before, found texts")
     devices = dataclasses.replace(config.devices, cache=False)
     config = dataclasses.replace(config, devices=devices)
-    columns = tokenizer.columns([_corpus(texts)], config.data.max_tokens)
-    return _text_inputs(config, tokenizer, texts, columns)
+    columns = known.tokenizer.columns([_corpus(texts)], config.data.max_tokens)
+    return model_inputs(config, _tokens(config, known.tokenizer, texts, columns), known.names)
 
 
-def _text_inputs(
+def _tokens(
     config: Config,
     tokenizer: Tokenizer,
     texts: Sequence[str],
     columns: int,
     digest: Callable[[], str] | None = None,
 ) -> np.ndarray:
+    """Ids int32 [N, T] of texts that have no more than ``columns``; see :func:`encode_texts`."""
     rounded = lambda width: min(-(-width // _WIDTH_STEP) * _WIDTH_STEP, config.data.max_tokens)
     shape, key = (len(texts), rounded(columns)), None
     if digest is not None and config.devices.cache and 4 * shape[0] * shape[1] > _IN_MEMORY:
@@ -185,7 +264,7 @@ def _text_inputs(
             lambda start: token_blocks([_corpus(texts)], tokenizer, shape[1], start),
             "tokenising the documents",
         )
-    return model_inputs(config, tokens[:, : rounded(used_columns(tokens))])
+    return tokens[:, : rounded(used_columns(tokens))]
 
 
 def fingerprint(*arrays: np.ndarray) -> str:

@@ -30,6 +30,7 @@ _MAGIC = b"crabjax array 1\n"  # raise the number when the layout changes
 _FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 _SUMMED = 1 << 26  # bytes of content that opening compares with their sum; more would be read
 _SECONDS = 2.0  # of work that a kill may cost
+_GATHERED = 256  # rows read at once; the system may map 2 MB around each
 
 Blocks = Iterator[tuple[slice | np.ndarray, np.ndarray]]
 """Rows of an array and what stands in them; every row once, in an order that never changes."""
@@ -126,6 +127,18 @@ def blocks_of(array: np.ndarray, rows: int = 8192) -> Iterator[np.ndarray]:
         _advise(array, "MADV_RANDOM")
 
 
+def gather(array: Any, rows: np.ndarray) -> np.ndarray:
+    """Some rows of an array in memory; of a file that is mapped read-only, no page stays mapped."""
+    if _mapping(array) is None:
+        return array[rows]
+    found = np.empty((len(rows), *array.shape[1:]), array.dtype)
+    for start in range(0, len(rows), _GATHERED):
+        some = slice(start, start + _GATHERED)
+        found[some] = array[rows[some]]
+        _advise(array, "MADV_DONTNEED")
+    return found
+
+
 def map_rows(path: Path, offset: int, shape: tuple[int, ...], dtype: Any) -> np.ndarray:
     """A read-only array in a file; touching a row reads its pages and none around them."""
     array = np.memmap(path, dtype, "r", offset, shape).view(np.ndarray)
@@ -135,12 +148,16 @@ def map_rows(path: Path, offset: int, shape: tuple[int, ...], dtype: Any) -> np.
 
 def _advise(array: np.ndarray, advice: str) -> None:
     """Says how an array that is mapped read-only will be read, where the system listens."""
-    base: Any = array
-    while base is not None and not isinstance(base, mmap.mmap):
-        base = getattr(base, "base", None)
-    # Letting go of a map that may be written to could lose what was written.
-    if base is not None and hasattr(mmap, advice) and memoryview(base).readonly:
-        base.madvise(getattr(mmap, advice))
+    mapping = _mapping(array)
+    if mapping is not None and hasattr(mmap, advice):
+        mapping.madvise(getattr(mmap, advice))
+
+
+def _mapping(array: Any) -> mmap.mmap | None:
+    """The map that an array lies in, if its pages can be let go: there are no changes in them."""
+    while array is not None and not isinstance(array, mmap.mmap):
+        array = getattr(array, "base", None)
+    return array if array is not None and memoryview(array).readonly else None
 
 
 def _mapped(path: Path, plan: Plan) -> np.ndarray:

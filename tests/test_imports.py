@@ -30,8 +30,8 @@ ROOMS = {
     "data": "cache checks config files progress seals store",
     "models": "checks config devices",
     "inputs": "cache config data files models store",
-    "ensemble": "checks config devices models",
-    "pool": "config devices keys scoring",
+    "ensemble": "checks config devices models store",
+    "pool": "config devices keys scoring store",
     "strategies": "checks config keys pool scoring",
     "report": "files",
     "experiments": "config data devices ensemble files inputs keys metrics models pool"

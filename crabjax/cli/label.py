@@ -98,7 +98,7 @@ def run_suggest(options: argparse.Namespace) -> None:
     facts = {"output": str(options.output), "documents": count, "cold_start": cold}
     tell(f"{options.output}: {count} documents to label{fewer}", event="suggestion", **facts)
     if cold:
-        tell("few or no labels yet: these documents were chosen to cover all of them")
+        tell("few or no labels yet: half of these cover all documents, half are random")
     if options.output.suffix == ".json":
         tell(f"labelling interface for Label Studio: {project.folder / 'label_studio.xml'}")
     elif options.output.suffix == ".csv":

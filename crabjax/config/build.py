@@ -192,6 +192,11 @@ def _convert(value: Any, hint: Any) -> Any:
         items = value if isinstance(value, list | tuple) else [value]
         converted = tuple(_convert(item, options[0]) for item in items)
         return _WRONG if _WRONG in converted or not converted else converted
+    if origin is Mapping:
+        known = isinstance(value, Mapping) and all(
+            type(one) is kind for item in value.items() for one, kind in zip(item, options)
+        )
+        return dict(value) if known else _WRONG
     if hint is float and not isinstance(value, bool):
         try:
             number = float(value)
@@ -220,6 +225,8 @@ def describe(hint: Any, limits: Mapping[str, Any]) -> str:
         words = "one of " + ", ".join(map(str, options))
     elif origin is tuple:
         words = f"a list, each {describe(options[0], {})}"
+    elif origin is Mapping:
+        words = f"a mapping from {' to '.join(describe(option, {}) for option in options)}"
     else:
         names = {int: "an integer", float: "a number", str: "text", bool: "true or false"}
         words = "nothing" if hint is type(None) else names[hint]

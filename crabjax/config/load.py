@@ -15,8 +15,9 @@ from typing import Any
 import yaml
 
 from crabjax.config.build import ConfigError, build, flat, merge, nest, parse_override, read_yaml
+from crabjax.config.earlier import BEFORE_IT_EXISTED, RENAMED
 from crabjax.config.presets import with_preset
-from crabjax.config.schema import BEFORE_IT_EXISTED, RENAMED, Config
+from crabjax.config.schema import Config
 
 # In a clone a link to configs/, in a wheel a folder.
 CONFIG_FOLDER = Path(__file__).resolve().parents[1] / "configs"
@@ -181,6 +182,8 @@ def experiment_settings(config: Config) -> dict[str, Any]:
     The preset is not among them: what it decides is.
     """
     tree = to_dict(config)
+    if not config.model.label_names:
+        tree["data"]["label_texts"] = None  # nothing reads them
     return flat({name: tree[name] for name in tree if name not in _NO_EXPERIMENT})
 
 

@@ -24,6 +24,8 @@ class Preset(NamedTuple):
 
 
 _PAPERS_PROTOCOL = {
+    "model.label_names": False,
+    "loop.first_batch": "random",
     "ensemble.keep": "best",
     "ensemble.threshold": "half",
     "ensemble.member_init": "same",
@@ -54,6 +56,7 @@ _HEADS = {
     "ensemble.weight_decay": 0.3,
     "ensemble.schedule": "warmup_linear",
     "ensemble.warmup_fraction": 0.0,
+    "strategy.first_look": 10_000,  # predicting a vector costs next to nothing
 }
 
 PRESETS = {

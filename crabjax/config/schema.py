@@ -1,7 +1,8 @@
 """The settings of an experiment, each with its meaning and default."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any, Literal
+from typing import Literal
 
 from crabjax.config.build import ConfigError, setting
 
@@ -68,6 +69,9 @@ class DataConfig:
     label_column: str = setting("labels", "CSV files: the column of the labels")
     label_separator: str = setting(";", "CSV files: what stands between labels")
     csv_delimiter: str = setting(",", "CSV files: what stands between columns")
+    label_texts: Mapping[str, str] | None = setting(
+        None, "what labels mean, in words, where their names do not say it (model.label_names)"
+    )
     synthetic: SyntheticConfig = field(default_factory=SyntheticConfig)
 
 
@@ -97,6 +101,12 @@ class ModelConfig:
         "auto",
         "of the encoder's arithmetic (distilbert, frozen); auto: float32 on CPU, else bfloat16 "
         "with parameters, norms, softmax and loss in float32",
+    )
+
+    label_names: bool = setting(
+        True,
+        "begin from how alike documents and the names of labels are, by the encoder's vectors "
+        "(heads on frozen vectors; not with one's own vectors)",
     )
 
     def on(self, platform: str) -> "ModelConfig":
@@ -185,6 +195,12 @@ class StrategyConfig:
     candidate_limit: int | None = setting(
         3000, "candidates in all, of every strategy, drawn at random; null: no limit", at_least=1
     )
+    first_look: int | None = setting(
+        None,
+        "documents from which crab chooses its candidates, half of them by doubt; null: all are "
+        "drawn at random",
+        at_least=1,
+    )
     score: Literal["expected", "released"] = setting(
         "expected", "the paper's; the released code's only shows why not"
     )
@@ -205,6 +221,11 @@ class LoopConfig:
 
     rounds: int = setting(10, "queries", at_least=1)
     initial_size: int = setting(100, "documents labelled before the first query", at_least=1)
+    first_batch: Literal["random", "half_covering"] = setting(
+        "half_covering",
+        "which these are: drawn at random, or half of them drawn and half so that they cover the "
+        "pool, by k-means (heads on frozen vectors or on one's own; others have none yet)",
+    )
     query_size: int = setting(100, "documents a query", at_least=1)
     seeds: tuple[int, ...] = setting(
         (0, 1, 2, 3, 4), "repetitions, trained together", at_least=0, at_most=2**32 - 1
@@ -272,20 +293,3 @@ class Config:
         "which defaults hold where nothing else is stated: those below, the paper's, or those of "
         "its released code",
     )
-
-
-# Settings that stood elsewhere once; files that name them so are still read.
-RENAMED = {
-    "ensemble.members_at_once": "devices.members_at_once",
-    "ensemble.predict_batch": "devices.predict_batch",
-    "data.cache": "devices.cache",
-    "model.rematerialise": "devices.rematerialise",
-}
-
-# What a run did before a setting existed, where that is not the setting's default.
-BEFORE_IT_EXISTED: dict[str, Any] = {
-    "ensemble.keep": "best",
-    "ensemble.threshold": "half",
-    "strategy.anchor_limit": None,
-    "model.input_dropout": 0.0,  # its default is not the preset's
-}

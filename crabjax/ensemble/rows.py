@@ -1,33 +1,10 @@
 """Of a training set, which may be a file larger than the memory, the rows that are read."""
 
-import mmap
 from typing import Any, NamedTuple
 
 import numpy as np
 
-_AT_ONCE = 256  # rows; the system may map 2 MB around each
-
-
-def gather(array: Any, rows: np.ndarray) -> np.ndarray:
-    """Some rows of an array in memory; of a file that is mapped read-only, no page stays mapped."""
-    mapping = _mapping(array)
-    if mapping is None:
-        return array[rows]
-    found = np.empty((len(rows), *array.shape[1:]), array.dtype)
-    for start in range(0, len(rows), _AT_ONCE):
-        some = slice(start, start + _AT_ONCE)
-        found[some] = array[rows[some]]
-        mapping.madvise(mmap.MADV_DONTNEED)
-    return found
-
-
-def _mapping(array: Any) -> mmap.mmap | None:
-    """The map that an array lies in, if its pages can be let go: there are no changes in them."""
-    while array is not None and not isinstance(array, mmap.mmap):
-        array = getattr(array, "base", None)
-    if array is None or not hasattr(array, "madvise") or not memoryview(array).readonly:
-        return None
-    return array
+from crabjax.store import gather
 
 
 class Needed(NamedTuple):

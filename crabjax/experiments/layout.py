@@ -16,7 +16,7 @@ from crabjax.ensemble.train import Recipe
 from crabjax.ensemble.word_rows import SMALLEST
 from crabjax.experiments.problem import documents_fitted, documents_read, schedule
 from crabjax.experiments.seen import samples
-from crabjax.inputs import classifier, load_dataset
+from crabjax.inputs import classifier, has_names, load_dataset
 from crabjax.models import Model
 from crabjax.models.pretrained import read_architecture
 from crabjax.models.pretrained_files import find_pretrained
@@ -92,10 +92,14 @@ def _sizes(config: Config) -> Sizes:
     if config.model.name == "frozen" and config.data.vectors is None:
         width = read_architecture(find_pretrained(config.model.pretrained)).width
         kind = np.dtype(np.float32)
+    labels = len(data.label_names)
+    named = has_names(config, labels)
+    width += labels * named
     inputs = jax.ShapeDtypeStruct((documents, width), kind)
     plan = schedule(data, config)
-    labels, validation = len(data.label_names), plan.validation_rows.shape[1]
-    model = classifier(config, inputs, data.vocabulary_size, labels)  # type: ignore[arg-type]
+    validation = plan.validation_rows.shape[1]
+    sizes = data.vocabulary_size, labels, named
+    model = classifier(config, inputs, *sizes)  # type: ignore[arg-type]
     return Sizes(
         model=model,
         inputs=inputs,

@@ -178,11 +178,12 @@ def query(config: Config, problem: Problem, seen: list[Pool], params: Any) -> li
     strategy = get_strategy(config.strategy.name)
     selections = []
     for row, (seed, pool) in enumerate(zip(config.loop.seeds, seen)):
+        key, size = run_key(seed, "query", pool.round), config.loop.query_size
+        pool = strategy.narrowed(key, pool, size, config.strategy)
         if strategy.needs_features(config.strategy):
             vectors = functools.partial(document_features, config, problem, params, row)
             pool = with_features(pool, strategy, vectors)
-        key = run_key(seed, "query", pool.round)
-        selections.append(strategy(key, pool, config.loop.query_size, config.strategy))
+        selections.append(strategy(key, pool, size, config.strategy))
     return selections
 
 

@@ -8,9 +8,18 @@ import numpy as np
 
 from crabjax.config import Config
 from crabjax.data.load import Dataset, Encoded
-from crabjax.inputs import classifier, fingerprint, load_dataset, model_inputs
+from crabjax.devices.processes import array_of_first
+from crabjax.inputs import (
+    classifier,
+    fingerprint,
+    first_inputs,
+    load_dataset,
+    model_inputs,
+    without_names,
+)
 from crabjax.keys import draw_up_to, host_generator, run_key
 from crabjax.models import Model
+from crabjax.pool.diverse import first_batch
 from crabjax.pool.look import AllBut
 from crabjax.progress import doing
 
@@ -51,13 +60,17 @@ def prepare(config: Config) -> Problem:
     data = load_dataset(config)
     tokens, labels = documents_read(data, config)
     plan = schedule(data, config)
-    inputs = model_inputs(config, tokens)
+    inputs, names = first_inputs(config, tokens, data.label_names, data.documents)
+    # Only these have document vectors before anything is trained.
+    if config.model.name == "frozen" and config.loop.first_batch == "half_covering":
+        plan = plan._replace(initial=_half_covering(config, plan, without_names(inputs, names)))
+    sizes = data.vocabulary_size, labels.shape[1]
     return Problem(
-        model=classifier(config, inputs, data.vocabulary_size, labels.shape[1]),
+        model=classifier(config, inputs, *sizes, named=names is not None),
         label_names=data.label_names,
         inputs=inputs,
         labels=labels,
-        test_inputs=model_inputs(config, data.test.tokens),
+        test_inputs=model_inputs(config, data.test.tokens, names),
         test_labels=data.test.labels,
         **plan._asdict(),
         fingerprint=fingerprint(tokens, labels, data.test.tokens, data.test.labels),
@@ -146,6 +159,16 @@ def _first_labelled(
     rounds = min(loop.rounds, math.ceil(left / loop.query_size))
     most = min(loop.initial_size + rounds * loop.query_size, available)
     return np.stack(first), rounds, most
+
+
+def _half_covering(config: Config, plan: Schedule, vectors: np.ndarray) -> np.ndarray:
+    """The first labelled set [S, n], half of it drawn as the whole would be; see `first_batch`."""
+    first = []
+    for seed, own in zip(config.loop.seeds, plan.held_out):
+        key, pool = run_key(seed, "initial"), AllBut(plan.documents, own)
+        chosen = first_batch(key, vectors, pool, config.loop.initial_size)
+        first.append(np.sort(np.concatenate(chosen)))
+    return array_of_first(np.stack(first))  # k-means may round otherwise on another machine
 
 
 def _draw(seed: int, purpose: str, documents: int, count: int) -> np.ndarray:

@@ -245,9 +245,9 @@ def _versions() -> dict[str, str]:
 
 def _differences(found: dict[str, Any], wanted: dict[str, Any]) -> list[str]:
     return [
-        f"{key}: {found[key]} there, {wanted[key]} asked for"
-        for key in wanted
-        if found[key] != wanted[key]
+        f"{key}: {found.get(key)} there, {wanted.get(key)} asked for"
+        for key in found | wanted  # words for labels are there or not
+        if found.get(key) != wanted.get(key)
     ]
 
 

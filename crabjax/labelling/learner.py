@@ -11,7 +11,7 @@ from crabjax.ensemble import (
     gather,
     predict_logits,
 )
-from crabjax.inputs import text_inputs
+from crabjax.inputs import text_inputs, without_names
 from crabjax.labelling.answers import LabelError, label_matrix, parse_answers
 from crabjax.labelling.labelled_texts import LabelledTexts
 from crabjax.labelling.learning_curve import LearningCurve, learning_curve, out_of_fold
@@ -89,7 +89,7 @@ class Learner(Trained):
 
         Documents that were answered or skipped may stay in the pool; they are passed over. With
         fewer than ten labelled documents, or none that carries a label, the suggestion is a
-        cold start: documents that cover the pool.
+        cold start: half of them cover the pool, half are drawn at random.
 
         Raises:
           EmptyPoolError: if every document of the pool has an answer.
@@ -104,8 +104,9 @@ class Learner(Trained):
         if len(unlabelled) == 0:
             raise EmptyPoolError(f"ask: all {len(texts)} documents of the pool have an answer")
         if self._is_cold():
-            key, inputs = self._key("query"), self._documents().inputs
-            rows, scores, sources = cover(key, inputs, unlabelled, n, self.config.strategy)
+            key, documents = self._key("query"), self._documents()
+            inputs = without_names(documents.inputs, documents.names)
+            rows, scores, sources = cover(key, inputs, unlabelled, n)
             probabilities = np.full((len(rows), len(self.label_names)), np.nan, np.float32)
             predicted = np.zeros(probabilities.shape, bool)
         else:
@@ -170,7 +171,7 @@ class Learner(Trained):
                 return expit(self._seen_logits()[:, rows]).mean(axis=0)
             inputs = gather(documents.inputs, np.array(rows))
             return expit(predict_logits(documents.model, params, inputs, batch)).mean(axis=0)
-        inputs = text_inputs(self.config, documents.tokenizer, texts)
+        inputs = text_inputs(self.config, documents, texts)
         return expit(predict_logits(documents.model, params, inputs, batch)).mean(axis=0)
 
     def predict_all(self, path: Path | None = None) -> np.ndarray:

@@ -6,13 +6,10 @@ import jax
 import numpy as np
 
 from crabjax.config import StrategyConfig
-from crabjax.ensemble import gather
-from crabjax.keys import host_generator
-from crabjax.pool.diverse import diverse_picks
-from crabjax.pool.look import draw_look
+from crabjax.pool.diverse import first_batch
 from crabjax.strategies import Pool, get_strategy
 
-DIVERSE = "diverse"
+DIVERSE, DRAWN = "diverse", "random"
 
 
 class Suggestion(NamedTuple):
@@ -23,8 +20,9 @@ class Suggestion(NamedTuple):
       scores: float32 [n], the strategy's score, larger is better; NaN where it has none.
       probabilities: float32 [n, K], the ensemble's; NaN in a cold start.
       predicted: bool [n, K], which labels the ensemble would give; none in a cold start.
-      sources: why each document was looked at: "diverse" in a cold start; for CRAB "label_wise"
-        (has a pseudo label), "negative", "hard" (has none) or "fill"; else the strategy's name.
+      sources: why each document was looked at: "diverse", then "random", in a cold start; for CRAB
+        "label_wise" (has a pseudo label), "negative", "hard" (has none) or "fill"; else the
+        strategy's name.
     """
 
     indices: np.ndarray
@@ -42,25 +40,19 @@ class Picks(NamedTuple):
     sources: list[str]
 
 
-def cover(
-    key: jax.Array, inputs: np.ndarray, unlabelled: np.ndarray, n: int, config: StrategyConfig
-) -> Picks:
-    """A cold start: documents that cover all of them, without any opinion about labels.
-
-    Of many documents, a sample is covered, drawn as for a query.
+def cover(key: jax.Array, inputs: np.ndarray, unlabelled: np.ndarray, n: int) -> Picks:
+    """A cold start, without any opinion about labels: half covers all documents, half is drawn.
 
     Args:
       key: of the draw.
       inputs: [N, ...], all texts seen.
       unlabelled: int64 [u], the rows to choose from.
       n: how many to choose, fewer if there are fewer.
-      config: of the strategy: how many are looked at.
     """
-    needs = {"all_candidates": False, "with_anchors": False}
-    looked_at = draw_look(key, unlabelled, n, config, len(inputs), **needs).candidates
-    picks = diverse_picks(gather(inputs, looked_at), n, host_generator(key))
-    no_scores = np.full(len(picks), np.nan, np.float32)
-    return Picks(looked_at[picks], no_scores, [DIVERSE] * len(picks))
+    covering, drawn = first_batch(key, inputs, unlabelled, n)
+    rows = np.concatenate([covering, drawn])
+    sources = [DIVERSE] * len(covering) + [DRAWN] * len(drawn)
+    return Picks(rows, np.full(len(rows), np.nan, np.float32), sources)
 
 
 def query(key: jax.Array, pool: Pool, n: int, config: StrategyConfig) -> Picks:

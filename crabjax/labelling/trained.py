@@ -9,6 +9,7 @@ import jax
 import numpy as np
 
 from crabjax.config import Config, experiment_settings
+from crabjax.data.names import label_texts
 from crabjax.ensemble import (
     fit_ensemble,
     gather,
@@ -55,6 +56,7 @@ class Trained:
         # An unknown name is an error now, not after labelling.
         self._strategy = get_strategy(config.strategy.name)
         get_builder(config.model.name)
+        label_texts(config.data, self.label_names)
         if config.data.vectors is not None:
             raise DataError("data.vectors: of runs only; a Learner takes vectors in place of texts")
         self._known = LabelledTexts(self.label_names)
@@ -96,9 +98,7 @@ class Trained:
     def _documents(self) -> EncodedTexts:
         if self._encoded is None:
             known = self._known
-            self._encoded = encode_texts(
-                self.config, known.texts, len(self.label_names), known.digest
-            )
+            self._encoded = encode_texts(self.config, known.texts, self.label_names, known.digest)
         return self._encoded
 
     @doing("training the ensemble")
@@ -175,11 +175,13 @@ class Trained:
     @doing("choosing documents")
     def _query(self, pool: Pool, n: int) -> Picks:
         """What the strategy picks; it sees the document vectors of the first member."""
-        if self._strategy.needs_features(self.config.strategy):
+        key, config = self._key("query"), self.config.strategy
+        pool = self._strategy.narrowed(key, pool, n, config)
+        if self._strategy.needs_features(config):
             first = jax.tree.map(lambda leaf: leaf[0], self._ensemble())
             documents, batch = self._documents(), self.config.devices.predict_batch
             features_of = lambda rows: predict_features(
                 documents.model, first, gather(documents.inputs, rows), batch
             )
             pool = with_features(pool, self._strategy, features_of)
-        return query(self._key("query"), pool, n, self.config.strategy)
+        return query(key, pool, n, config)

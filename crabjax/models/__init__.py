@@ -16,6 +16,7 @@ from crabjax.models.base import get_builder as get_builder
 from crabjax.models.base import register_builder as register_builder
 from crabjax.models.base import register_classifier as register_classifier
 from crabjax.models.frozen import FrozenHead
+from crabjax.models.names import with_name_prior as with_name_prior
 from crabjax.models.text_cnn import TextCNN
 from crabjax.models.text_rnn import TextRNN
 

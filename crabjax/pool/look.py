@@ -73,6 +73,12 @@ def sample_size(query_size: int, config: StrategyConfig) -> int | None:
     return config.candidate_limit and max(config.candidate_limit, query_size)
 
 
+def first_size(query_size: int, config: StrategyConfig) -> int | None:
+    """The most documents that are drawn from U where a part of them is chosen; None for all."""
+    size = sample_size(query_size, config)
+    return size and max(size, config.first_look or 0)
+
+
 def draw_look(
     key: jax.Array,
     unlabelled: np.ndarray | AllBut,
@@ -82,6 +88,7 @@ def draw_look(
     *,
     all_candidates: bool,
     with_anchors: bool,
+    to_narrow: bool = False,
 ) -> Look:
     """Draws candidates and anchors, each uniformly without replacement.
 
@@ -93,9 +100,11 @@ def draw_look(
       documents: N; U never has more.
       all_candidates: whether the strategy must see all of U.
       with_anchors: whether it has anchors.
+      to_narrow: whether :func:`narrow` will choose among them once they are predicted.
     """
     size = len(unlabelled)
-    limit = None if all_candidates else sample_size(query_size, config)
+    most_drawn = first_size if to_narrow else sample_size
+    limit = None if all_candidates else most_drawn(query_size, config)
     if limit is None or size <= limit:
         candidates = _listed(unlabelled)
     else:
@@ -108,6 +117,25 @@ def draw_look(
     count = min(max(1, round(config.anchor_fraction * size)), capacity)
     places = host_generator(key, "anchors").choice(size, count, replace=False)
     return Look(candidates, unlabelled[places], size, capacity)
+
+
+def narrow(key: jax.Array, look: Look, probabilities: np.ndarray, limit: int) -> Look:
+    """Keeps some candidates: half the least certain ones, half at random from the others.
+
+    A pool of millions has few documents of a rare label, a uniform sample next to none. Those that
+    the ensemble is unsure of are where its labels are; the others are for what it does not know of.
+
+    Args:
+      key: of the query.
+      look: what was drawn, with X candidates.
+      probabilities: of the mean member for these, [X, K].
+      limit: how many are kept.
+    """
+    doubt = (probabilities * (1 - probabilities)).sum(axis=1)  # how many labels may be wrong, [X]
+    order = np.argsort(-doubt, kind="stable")
+    unsure, others = np.split(order, [limit // 2])
+    chance = host_generator(key, "narrow").choice(others, limit - len(unsure), replace=False)
+    return look._replace(candidates=look.candidates[np.sort([*unsure, *chance])])
 
 
 def _listed(rows: np.ndarray | AllBut) -> np.ndarray:

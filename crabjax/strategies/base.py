@@ -15,9 +15,10 @@ from typing import Any, NamedTuple
 
 import jax
 import numpy as np
+from scipy.special import expit
 
 from crabjax.config import StrategyConfig
-from crabjax.pool.look import AllBut, Look, draw_look, sample_size
+from crabjax.pool.look import AllBut, Look, draw_look, first_size, narrow, sample_size
 from crabjax.strategies.given import Pool, PoolError
 
 
@@ -63,6 +64,7 @@ class Strategy:
     needs_anchors: bool = False
     needs_labelled: bool = True
     needs_all: Callable[[StrategyConfig], bool] = lambda _: False
+    narrows: bool = False
 
     def check_members(self, members: int) -> None:
         """Warns where a strategy could only pick arbitrary documents.
@@ -80,8 +82,14 @@ class Strategy:
 
     def samples(self, unlabelled: int, query_size: int, config: StrategyConfig) -> bool:
         """Whether it looks at only a part of so many unlabelled documents."""
-        limit = None if self.needs_all(config) else sample_size(query_size, config)
+        limit = self.most_candidates(query_size, config)
         return limit is not None and unlabelled > limit
+
+    def most_candidates(self, query_size: int, config: StrategyConfig) -> int | None:
+        """How many documents it draws from U at most; None for all."""
+        if self.needs_all(config):
+            return None
+        return (first_size if self.narrows else sample_size)(query_size, config)
 
     def look(
         self,
@@ -93,7 +101,16 @@ class Strategy:
     ) -> Look:
         """Draws what a query of ``key`` looks at; see :func:`crabjax.pool.look.draw_look`."""
         needs = {"all_candidates": self.needs_all(config), "with_anchors": self.needs_anchors}
+        needs["to_narrow"] = self.narrows
         return draw_look(key, unlabelled, query_size, config, documents, **needs)
+
+    def narrowed(self, key: jax.Array, pool: Pool, query_size: int, config: StrategyConfig) -> Pool:
+        """The pool with as many candidates as are scored; see :func:`crabjax.pool.look.narrow`."""
+        limit = sample_size(query_size, config)
+        if not self.narrows or self.needs_all(config) or not limit or len(pool.candidates) <= limit:
+            return pool
+        probabilities = expit(pool.logits[:, pool.candidates]).mean(axis=0)
+        return pool._replace(look=narrow(key, pool.looked, probabilities, limit))
 
     def __call__(
         self, key: jax.Array, pool: Pool, query_size: int, config: StrategyConfig
@@ -122,6 +139,7 @@ class Strategy:
         if pool.look is None:
             documents = pool.logits.shape[1]
             pool = pool.looking_at(self.look(key, pool.unlabelled, query_size, config, documents))
+        pool = self.narrowed(key, pool, query_size, config)
         count = min(query_size, len(pool.candidates))
         found = self.select(key, pool, count, config)
         self._check_picks(found.indices, pool.unlabelled, count)
@@ -149,6 +167,7 @@ def register(
     needs_anchors: bool = False,
     needs_labelled: bool = True,
     needs_all: bool | Callable[[StrategyConfig], bool] = False,
+    narrows: bool = False,
 ) -> Callable[[Select], Strategy]:
     """Makes the decorated function available to :func:`get_strategy` as ``name``.
 
@@ -159,13 +178,15 @@ def register(
       needs_anchors: whether it reads ``pool.anchors``.
       needs_labelled: whether it reads logits or features of labelled documents.
       needs_all: whether it must see all of U, however large; may depend on the settings.
+      narrows: whether it chooses its candidates from ``first_look`` documents, half of them by
+        doubt; else they are drawn at random.
     """
     features, everything = _by_settings(needs_features), _by_settings(needs_all)
 
     def decorate(select: Select) -> Strategy:
         if name in _registry:
             raise ValueError(f"strategy {name!r} is already registered")
-        rest = needs_disagreement, needs_anchors, needs_labelled, everything
+        rest = needs_disagreement, needs_anchors, needs_labelled, everything, narrows
         _registry[name] = Strategy(name, select, features, *rest)
         return _registry[name]
 

@@ -49,6 +49,7 @@ class Scorer(NamedTuple):
     needs_anchors=True,
     needs_labelled=False,
     needs_all=lambda config: _refines(config),
+    narrows=True,
 )
 def crab(key: jax.Array, pool: Pool, query_size: int, config: StrategyConfig) -> Selection:
     """Refines the pool by label correlations, scores with attention, spreads out by k-means.

@@ -6,7 +6,7 @@ from typing import NamedTuple
 import numpy as np
 
 from crabjax.config import StrategyConfig
-from crabjax.pool.look import Look, sample_size
+from crabjax.pool.look import Look
 from crabjax.strategies.base import Strategy
 from crabjax.strategies.given import Pool
 
@@ -78,7 +78,8 @@ def part_of(
     """
     seen = look.documents
     rows = np.union1d(seen, labelled)
-    most = most_labelled + (sample_size(query_size, config) or documents) + look.anchor_capacity
+    candidates = strategy.most_candidates(query_size, config) or documents
+    most = most_labelled + candidates + look.anchor_capacity
     predicted = rows if strategy.needs_labelled else seen
     return Part(look, labelled, rows, predicted, min(documents, most))
 

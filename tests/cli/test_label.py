@@ -69,7 +69,7 @@ def test_every_command_says_what_it_did(project):
     assert "labelling: 90 documents, 2 labels" in init
     assert "labels: red; blue" in init
     assert "first.csv: 40 documents to label" in first
-    assert "chosen to cover all of them" in first
+    assert "half of these cover all documents" in first
     assert "added 40 labelled and 0 skipped documents" in add
     assert "40 labelled (44%), 0 skipped, 50 without an answer" in status
     assert "hint: 20 to 40 labelled documents" in status
@@ -120,7 +120,7 @@ def test_the_readme_walk(tmp_path):
     # Five minutes of processor time were seen; the limit is for a walk that hangs.
     output = run(tmp_path, "bash", "-e", "-c", script, timeout=1800).stdout
     assert output.count("to_label.jsonl: 40 documents to label") == 2
-    assert output.count("chosen to cover all of them") == 1  # only the first is a cold start
+    assert output.count("half of these cover all documents") == 1  # only the first is a cold start
     assert output.count("added 40 labelled and 0 skipped documents") == 2
     assert "80 labelled (16%)" in output
     assert "hint: 40 to 80 labelled documents" in output

@@ -370,3 +370,28 @@ def test_recomputation_is_no_part_of_the_experiment():
         old = from_overrides(["model.rematerialise=true"])
     assert old.devices.rematerialise is True
     assert experiment_settings(old) == experiment_settings(from_overrides([]))
+
+
+def test_words_for_labels_are_a_mapping(tmp_path):
+    path = write(tmp_path, 'data: {label_texts: {C15: performance, "15.1": earnings}}')
+    config = load_config(path, ["data.label_texts={M13: money markets}"])
+    expected = {"C15": "performance", "15.1": "earnings", "M13": "money markets"}
+    assert config.data.label_texts == expected
+    assert from_stored(to_dict(config), "there") == config
+    for wrong in ("{1: one}", "{a: 1}", "[a]", "a"):
+        with pytest.raises(ConfigError, match="a mapping from text to text or nothing, found"):
+            from_overrides([f"data.label_texts={wrong}"])
+
+
+def test_words_that_nothing_reads_are_no_part_of_an_experiment():
+    texts = {"data": {"label_texts": {"C15": "performance"}}}
+    unread = {"model": {"label_names": False}}
+    assert experiment_settings(from_dict(texts)) != experiment_settings(from_dict({}))
+    assert experiment_settings(from_dict(texts | unread)) == experiment_settings(from_dict(unread))
+
+
+def test_what_was_stored_before_names_and_first_batches_goes_on_without():
+    tree = to_dict(Config())
+    del tree["model"]["label_names"], tree["data"]["label_texts"], tree["loop"]["first_batch"]
+    config = from_stored(tree, "there")
+    assert (config.model.label_names, config.loop.first_batch) == (False, "random")

@@ -146,10 +146,12 @@ def test_what_is_left_is_estimated_until_all_of_it_is_looked_at(sampled):
         assert all(0 <= record[name] <= 160 - record["labelled"] for name in names)
 
 
-@pytest.mark.parametrize("name", strategy_names())
-def test_a_sample_drawn_first_gives_the_picks_of_one_drawn_from_all_predictions(name):
+@pytest.mark.parametrize(
+    ("name", "first"), [*((name, None) for name in strategy_names()), ("crab", 90), ("random", 90)]
+)
+def test_a_sample_drawn_first_gives_the_picks_of_one_drawn_from_all_predictions(name, first):
     """The oracle predicts every document, and lets the strategy draw its sample from those."""
-    config = replace(SAMPLED, strategy=replace(SAMPLED.strategy, name=name))
+    config = replace(SAMPLED, strategy=replace(SAMPLED.strategy, name=name, first_look=first))
     problem = prepare(config)
     state, strategy = State(1, problem.initial), get_strategy(name)
     params, _ = loop.fit(config, problem, state)

@@ -59,3 +59,41 @@ def test_a_query_larger_than_the_pool_is_said():
             from_dict(merge(TREE, {"loop": {"query_size": 5000}, "data": {"validation_size": 12}}))
         )
     assert found.rounds == 1
+
+
+def with_vectors(tmp_path, **loop):
+    """The built-in corpus with vectors of one's own, 12 documents of it for validation."""
+    generator = np.random.default_rng(0)
+    for name, rows in (("vectors", 400), ("test_vectors", 10)):
+        np.save(tmp_path / f"{name}.npy", generator.normal(size=(rows, 8)).astype(np.float32))
+    vectors = {name: str(tmp_path / f"{name}.npy") for name in ("vectors", "test_vectors")}
+    changes = {
+        "data": vectors | {"validation_size": 12},
+        "model": {"name": "frozen"},
+        "ensemble": {"keep": "best"},
+        "loop": loop,
+    }
+    return prepare(from_dict(merge(TREE, changes)))
+
+
+def test_half_of_the_first_batch_is_drawn_as_all_of_it_would_be(tmp_path):
+    half, drawn = (with_vectors(tmp_path, first_batch=how) for how in ("half_covering", "random"))
+    assert half.initial.shape == drawn.initial.shape == (2, 10)
+    np.testing.assert_array_equal(half.held_out, drawn.held_out)
+    np.testing.assert_array_equal(half.validation_rows, drawn.validation_rows)
+    for own, other, held_out in zip(half.initial, drawn.initial, half.held_out):
+        assert len(set(own) & set(other)) >= 5
+        assert not set(own) & set(held_out)
+        assert len(set(own)) == 10
+        assert (np.diff(own) > 0).all()
+        assert set(own) != set(other)
+    again = with_vectors(tmp_path)
+    np.testing.assert_array_equal(again.initial, half.initial)
+
+
+def test_classifiers_without_vectors_begin_at_random():
+    batches = [
+        prepare(from_dict(merge(TREE, {"loop": {"first_batch": how}}))).initial
+        for how in ("half_covering", "random")
+    ]
+    np.testing.assert_array_equal(*batches)

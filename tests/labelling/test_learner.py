@@ -76,7 +76,7 @@ def trained():
 
 def test_a_cold_start_says_so():
     suggestion = Learner(TINY, NAMES).ask(TEXTS, 7)
-    assert suggestion.sources == ["diverse"] * 7
+    assert suggestion.sources == ["diverse"] * 4 + ["random"] * 3
     assert len(set(suggestion.indices.tolist())) == 7
     assert np.isnan(suggestion.scores).all()
     assert np.isnan(suggestion.probabilities).all()
@@ -89,9 +89,10 @@ def test_a_cold_start_covers_a_sample_of_many_documents(monkeypatch):
         covered.append(len(inputs))
         return diverse_picks(inputs, count, generator)
 
-    monkeypatch.setattr("crabjax.labelling.suggestion.diverse_picks", noted)
-    for config, expected in ((sampling(), 30), (TINY, 120)):
-        suggestion = Learner(config, NAMES).ask(TEXTS, 6)
+    monkeypatch.setattr("crabjax.pool.diverse.diverse_picks", noted)
+    for limit, expected in ((30, 30), (3000, 117)):
+        monkeypatch.setattr("crabjax.pool.diverse._COVERED", limit)
+        suggestion = Learner(TINY, NAMES).ask(TEXTS, 6)
         assert len(set(suggestion.indices.tolist())) == 6
         assert covered.pop() == expected
 
@@ -99,7 +100,7 @@ def test_a_cold_start_covers_a_sample_of_many_documents(monkeypatch):
 def test_documents_without_any_label_leave_it_cold():
     cold = Learner(TINY, NAMES).tell(TEXTS[:15], [[]] * 15)
     suggestion = cold.ask(TEXTS, 5)
-    assert set(suggestion.sources) == {"diverse"}
+    assert set(suggestion.sources) == {"diverse", "random"}
     assert min(suggestion.indices) >= 15
     with pytest.raises(NotFittedError, match="found none"):
         cold.predict_proba(TEXTS)
@@ -279,7 +280,7 @@ def test_one_label_few_documents_and_a_frozen_encoder(encoder):
     model = dataclasses.replace(TINY.model, name="frozen", pretrained=encoder)
     single = Learner(dataclasses.replace(TINY, model=model), ["only"])
     texts = [f"word{number % 2} word{number}" for number in range(14)]
-    assert single.ask(texts, 3).sources == ["diverse"] * 3
+    assert single.ask(texts, 3).sources == ["diverse"] * 2 + ["random"]
     single.tell(texts[:12], [["only"], []] * 6)
     assert sorted(single.ask(texts, 5).indices) == [12, 13]
     assert single.predict_proba([*texts, "word3 word5"]).shape == (15, 1)

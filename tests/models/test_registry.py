@@ -81,7 +81,11 @@ def test_an_unknown_name_is_an_error_with_the_nearest_one():
 def test_an_unknown_name_is_an_error_before_any_data_are_read():
     missing = [f"data.{split}=nosuch.jsonl" for split in ("train", "test")]
     config = from_overrides(["model.name=text_cn", *missing])
-    for begin in (load_dataset, check_encoder, lambda config: encode_texts(config, ["a b"], 2)):
+    for begin in (
+        load_dataset,
+        check_encoder,
+        lambda config: encode_texts(config, ["a b"], ("a", "b")),
+    ):
         with pytest.raises(UnknownClassifierError, match=UNKNOWN):
             begin(config)
 

@@ -8,7 +8,7 @@ import pytest
 
 from crabjax.config import StrategyConfig
 from crabjax.keys import host_generator
-from crabjax.pool.look import AllBut, draw_look
+from crabjax.pool.look import AllBut, Look, draw_look, first_size, narrow
 
 CONFIG = StrategyConfig(anchor_fraction=0.2, candidate_limit=30, anchor_limit=None)
 KEY = jax.random.key(3)
@@ -107,3 +107,37 @@ def test_places_of_a_look_among_rows():
     there = found.at(rows)
     np.testing.assert_array_equal(rows[there.candidates], found.candidates)
     np.testing.assert_array_equal(rows[there.anchors], found.anchors)
+
+
+def test_narrowing_keeps_half_by_doubt_and_half_at_random():
+    """The oracle sorts by doubt in plain Python, and draws from what is left."""
+    generator = np.random.default_rng(1)
+    candidates = np.sort(generator.choice(1000, 40, replace=False))
+    probabilities = generator.uniform(size=(40, 3)).astype(np.float32)
+    drawn = Look(candidates, np.array([5, 2]), 900, 2)
+    found = narrow(KEY, drawn, probabilities, 15)
+    doubt = [sum(float(p) * (1 - float(p)) for p in row) for row in probabilities]
+    order = sorted(range(40), key=lambda place: -doubt[place])
+    chance = host_generator(KEY, "narrow").choice(order[7:], 8, replace=False)
+    expected = sorted(candidates[[*order[:7], *chance]])
+    assert found.candidates.tolist() == expected
+    assert found._replace(candidates=candidates) == drawn
+
+
+def test_documents_that_are_equally_doubtful_are_kept_in_their_order():
+    drawn = Look(np.arange(10, 20), np.zeros(0, np.int64), 50, 0)
+    found = narrow(KEY, drawn, np.full((10, 2), 0.5, np.float32), 4)
+    assert {10, 11} < set(found.candidates.tolist())
+
+
+@pytest.mark.parametrize(
+    ("limit", "first", "drawn"), [(30, 60, 60), (30, None, 30), (30, 20, 30), (None, 60, None)]
+)
+def test_a_first_look_widens_a_sample_and_nothing_else(limit, first, drawn):
+    config = dataclasses.replace(CONFIG, candidate_limit=limit, first_look=first)
+    assert first_size(5, config) == drawn
+    found = draw_look(
+        KEY, np.arange(100), 5, config, 100, all_candidates=False, with_anchors=True, to_narrow=True
+    )
+    assert len(found.candidates) == (drawn or 100)
+    assert len(look(np.arange(100), config=config).candidates) == (limit or 100)

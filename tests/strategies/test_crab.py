@@ -297,6 +297,29 @@ def test_it_works_from_a_sample_unless_pseudo_labels_decide_what_is_looked_at():
         assert not crab_strategy.samples(10**6, 10, dataclasses.replace(whole, **change))
 
 
+def test_it_chooses_from_a_first_look_by_doubt():
+    """Documents that no member doubts come only by chance; of the others, all are candidates."""
+    pool = pool_of()
+    logits, doubtful = np.full_like(pool.logits, -9.0), pool.unlabelled[::5]
+    logits[:, doubtful] = np.random.default_rng(0).normal(size=logits[:, doubtful].shape)
+    limits = {"candidate_limit": 2 * len(doubtful), "first_look": len(pool.unlabelled)}
+    config = dataclasses.replace(CONFIG, per_label=None, hard_size=None, **limits)
+    pool = pool._replace(logits=logits)
+    strategy, key = get_strategy("crab"), jax.random.key(2)
+    drawn = pool.looking_at(strategy.look(key, pool.unlabelled, 10, config, pool.logits.shape[1]))
+    assert len(drawn.candidates) == len(pool.unlabelled)
+    narrowed = strategy.narrowed(key, drawn, 10, config)
+    assert len(narrowed.candidates) == 2 * len(doubtful)
+    assert set(doubtful) < set(narrowed.candidates)
+    np.testing.assert_array_equal(narrowed.unlabelled, drawn.unlabelled)  # a uniform sample still
+    found = strategy(key, pool, 10, config)
+    assert sum(found.info["candidates"].values()) == 2 * len(doubtful)
+    assert strategy.narrowed(key, narrowed, 10, config) is narrowed
+    assert get_strategy("entropy").narrowed(key, drawn, 10, config) is drawn
+    refining = dataclasses.replace(config, per_label=5)
+    assert strategy.narrowed(key, drawn, 10, refining) is drawn
+
+
 def test_limits_and_attention_that_change_nothing_leave_the_query_alone():
     everything = query(pool_of(), CONFIG)
     unlimited = query(pool_of(), dataclasses.replace(CONFIG, candidate_limit=None))

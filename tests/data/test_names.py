@@ -1,0 +1,97 @@
+"""Label names as texts, and similarities against a loop in plain Python."""
+
+import math
+
+import numpy as np
+import pytest
+
+from crabjax.config import ConfigError, DataConfig
+from crabjax.data import names as module
+from crabjax.data.names import compare_with_names, label_texts
+from crabjax.store import Plan, kept
+
+GENERATOR = np.random.default_rng(0)
+NAMES = GENERATOR.normal(size=(3, 5)).astype(np.float32)
+DOCUMENTS = GENERATOR.normal(size=(40, 5)).astype(np.float32) + 0.3
+
+
+def cosine(one, other):
+    dot = sum(float(a) * float(b) for a, b in zip(one, other))
+    return dot / math.dist(one, [0] * len(one)) / math.dist(other, [0] * len(other))
+
+
+def plain_similarities(documents, standardised_on):
+    """[n, K], one number at a time."""
+    columns = []
+    for name in NAMES:
+        known = [cosine(own, name) for own in standardised_on]
+        mean = sum(known) / len(known)
+        deviation = math.sqrt(sum((one - mean) ** 2 for one in known) / len(known))
+        columns.append([(cosine(own, name) - mean) / deviation for own in documents])
+    return np.array(columns).T
+
+
+def test_similarities_equal_the_plain_ones():
+    similarity = compare_with_names(NAMES, DOCUMENTS)
+    expected = plain_similarities(DOCUMENTS, DOCUMENTS)
+    np.testing.assert_allclose(similarity.of(DOCUMENTS), expected, atol=1e-5)
+    assert similarity.of(DOCUMENTS).dtype == np.float32
+
+
+def test_further_documents_are_standardised_as_the_first_were():
+    similarity = compare_with_names(NAMES, DOCUMENTS[:30])
+    expected = plain_similarities(DOCUMENTS[30:], DOCUMENTS[:30])
+    np.testing.assert_allclose(similarity.of(DOCUMENTS[30:]), expected, atol=1e-5)
+
+
+def test_many_documents_are_sampled_evenly(monkeypatch):
+    monkeypatch.setattr(module, "_SAMPLE", 8)
+    similarity = compare_with_names(NAMES, DOCUMENTS)
+    expected = plain_similarities(DOCUMENTS, DOCUMENTS[::5])
+    np.testing.assert_allclose(similarity.of(DOCUMENTS), expected, atol=1e-5)
+
+
+def test_where_documents_are_all_alike_names_say_nothing():
+    similarity = compare_with_names(NAMES, np.tile(DOCUMENTS[:1], (7, 1)))
+    np.testing.assert_array_equal(similarity.of(DOCUMENTS), np.zeros((40, 3)))
+
+
+def test_vectors_of_zeros_are_no_error():
+    similarity = compare_with_names(np.zeros_like(NAMES), np.vstack([DOCUMENTS, 0 * DOCUMENTS]))
+    assert np.isfinite(similarity.of(0 * DOCUMENTS)).all()
+
+
+def test_blocks_are_vectors_with_similarities_from_any_start(tmp_path, monkeypatch):
+    blocks = module.blocks_of
+    monkeypatch.setattr(module, "blocks_of", lambda array: blocks(array, 7))
+    similarity = compare_with_names(NAMES, DOCUMENTS)
+    plan = Plan("origin", (40, 8), "float32")
+    mapped = kept(tmp_path / "vectors", plan, lambda at: similarity.beside(DOCUMENTS, at), "test")
+    np.testing.assert_array_equal(mapped[:, :5], DOCUMENTS)
+    np.testing.assert_allclose(mapped[:, 5:], similarity.of(DOCUMENTS), atol=1e-6)
+    rows, block = next(similarity.beside(DOCUMENTS, 14))
+    assert rows == slice(14, 21)
+    np.testing.assert_array_equal(block[:, :5], DOCUMENTS[14:21])
+
+
+def test_names_become_words():
+    names = ("money-fx", "sustained_angiogenesis", "joy / calm", " a  b ", "C15")
+    assert label_texts(DataConfig(), names) == [
+        "money fx",
+        "sustained angiogenesis",
+        "joy calm",
+        "a b",
+        "C15",
+    ]
+
+
+def test_own_words_take_the_place_of_names():
+    config = DataConfig(label_texts={"C15": "company-wide performance", "GPOL": ""})
+    texts = label_texts(config, ("C15", "GPOL", "M13"))
+    assert texts == ["company-wide performance", "GPOL", "M13"]
+
+
+def test_words_for_what_is_no_label():
+    config = DataConfig(label_texts={"C155": "performance"})
+    with pytest.raises(ConfigError, match=r"data.label_texts: 'C155' is not a label; .* C15\?"):
+        label_texts(config, ("C15", "GPOL"))

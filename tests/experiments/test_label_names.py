@@ -1,0 +1,119 @@
+"""A run that begins from label names and covers its pool first, with a tiny encoder."""
+
+import json
+import shutil
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from crabjax import inputs as module
+from crabjax.config import ConfigError, from_dict
+from crabjax.config.build import merge
+from crabjax.data.names import compare_with_names
+from crabjax.experiments import loop
+from crabjax.experiments.layout import layout
+from crabjax.experiments.problem import prepare
+from crabjax.experiments.seen import document_features
+from crabjax.experiments.state import State
+from crabjax.inputs import model_inputs
+
+FIXTURES = Path(__file__).resolve().parents[1] / "fixtures"
+WIDTH, LABELS = 32, 3
+
+
+@pytest.fixture
+def tree(tmp_path, monkeypatch):
+    monkeypatch.setenv("CRABJAX_CACHE", str(tmp_path / "cache"))
+    encoder = shutil.copytree(FIXTURES / "tiny_bert", tmp_path / "encoder")
+    words = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *(f"word{n}" for n in range(95))]
+    (encoder / "vocab.txt").write_text("\n".join(words))
+    generator = np.random.default_rng(0)
+    for name, size in {"train": 60, "validation": 20, "test": 10}.items():
+        lines = []
+        for row in range(size):
+            text = " ".join(f"word{n}" for n in generator.integers(0, 95, 5))
+            lines.append(json.dumps({"text": text, "labels": [f"word{row % LABELS}"]}))
+        (tmp_path / f"{name}.jsonl").write_text("\n".join(lines))
+    files = {name: str(tmp_path / f"{name}.jsonl") for name in ("train", "validation", "test")}
+    return {
+        "data": {**files, "max_tokens": 8},
+        "model": {"name": "frozen", "pretrained": str(encoder), "hidden": 4},
+        "ensemble": {"members": 2, "epochs": 1, "keep": "best"},
+        "strategy": {"name": "random"},
+        "loop": {"initial_size": 6, "query_size": 5, "rounds": 2, "seeds": [0, 1]},
+    }
+
+
+def test_similarities_are_those_of_the_training_file(tree):
+    named = prepare(from_dict(tree))
+    plain = prepare(from_dict(merge(tree, {"model": {"label_names": False}})))
+    assert plain.inputs.shape == (80, WIDTH)
+    assert named.inputs.shape == (80, WIDTH + LABELS)
+    np.testing.assert_array_equal(named.inputs[:, :WIDTH], plain.inputs)
+    np.testing.assert_array_equal(named.initial, plain.initial)  # k-means knows no name
+    np.testing.assert_allclose(named.inputs[:60, WIDTH:].mean(axis=0), np.zeros(3), atol=1e-4)
+    np.testing.assert_allclose(named.inputs[:60, WIDTH:].std(axis=0), np.ones(3), atol=1e-3)
+    config = from_dict(merge(tree, {"data": {"label_texts": {"word0": "word5 word6"}}}))
+    of_names = np.array([[2, 5 + n, 3] for n in (0, 1, 2)], np.int32)
+    similarity = compare_with_names(np.array(model_inputs(config, of_names)), plain.inputs[:60])
+    expected = similarity.of(plain.test_inputs)
+    np.testing.assert_allclose(named.test_inputs[:, WIDTH:], expected, atol=1e-4)
+    told = prepare(config).test_inputs[:, WIDTH:]
+    assert np.abs(told[:, 0] - expected[:, 0]).max() > 0.1
+    np.testing.assert_allclose(told[:, 1:], expected[:, 1:], atol=1e-4)
+
+
+def test_many_documents_are_compared_in_a_file(tree, tmp_path, monkeypatch):
+    expected = prepare(from_dict(tree)).inputs
+    monkeypatch.setattr(module, "_IN_MEMORY", 0)
+    mapped = prepare(from_dict(tree)).inputs
+    assert isinstance(mapped.base, np.memmap)
+    np.testing.assert_array_equal(mapped, expected)
+    files = sorted((tmp_path / "cache" / "encoded").glob("*/vectors"))
+    prepare(from_dict(tree))
+    assert sorted((tmp_path / "cache" / "encoded").glob("*/vectors")) == files
+    prepare(from_dict(merge(tree, {"data": {"label_texts": {"word0": "word9"}}})))
+    # other words: those of the names, and the documents beside them, but not their own vectors
+    assert len(list((tmp_path / "cache" / "encoded").glob("*/vectors"))) == len(files) + 3
+
+
+def test_the_layout_and_document_vectors_of_a_run_with_names(tree):
+    config = from_dict(tree)
+    sizes, problem = layout(config).sizes, prepare(config)
+    assert sizes.inputs.shape == problem.inputs.shape
+    assert sizes.model is problem.model
+    params, _ = loop.fit(config, problem, State(0, problem.initial))
+    vectors = document_features(config, problem, params, 0, np.arange(4))
+    assert vectors.shape == (4, WIDTH)
+
+
+def test_a_run_stopped_and_continued_has_the_same_records(tree, tmp_path, monkeypatch):
+    config = from_dict(tree)
+    timeless = lambda records: [{**one, "seconds": None} for one in records]
+    whole = loop.run(config, tmp_path / "whole")
+    step = loop.step
+
+    def stopped(config, problem, state, progress):
+        if state.round == 1:
+            raise KeyboardInterrupt
+        return step(config, problem, state, progress)
+
+    monkeypatch.setattr(loop, "step", stopped)
+    with pytest.raises(KeyboardInterrupt):
+        loop.run(config, tmp_path / "part")
+    monkeypatch.setattr(loop, "step", step)
+    assert timeless(loop.run(config, tmp_path / "part")) == timeless(whole)
+    other = merge(tree, {"data": {"label_texts": {"word0": "word9"}}})
+    with pytest.raises(ConfigError, match=r"label_texts\.word0: None there, word9 asked for"):
+        loop.run(from_dict(other), tmp_path / "part")
+    with pytest.raises(ConfigError, match="first_batch: half_covering there, random asked for"):
+        loop.run(from_dict(merge(tree, {"loop": {"first_batch": "random"}})), tmp_path / "part")
+
+
+def test_words_for_what_is_no_label_are_an_error_of_one_line(tree):
+    config = from_dict(merge(tree, {"data": {"label_texts": {"wrd0": "word9"}}}))
+    with pytest.raises(
+        ConfigError, match=r"^data\.label_texts: 'wrd0' is not a label; .* word0\?$"
+    ):
+        prepare(config)
