@@ -133,7 +133,6 @@ def at_depth(layers: int, one: Report, two: Report, keeps: bool) -> Report:
         arguments=deep(one.arguments, two.arguments),
         seconds=seconds,
         kernels=deep(one.kernels, two.kernels),
-        moved=deep(one.moved, two.moved),
         opaque=deep(one.opaque, two.opaque),
         compile_seconds=one.compile_seconds + two.compile_seconds,
     )
