@@ -179,17 +179,18 @@ def check_json(path: Path) -> None:
 
 
 @contextmanager
-def lock(folder: Path, *, wait: bool = True) -> Iterator[None]:
+def lock(folder: Path, *, wait: bool = True, name: str = LOCK) -> Iterator[None]:
     """Keeps other processes out of a folder that is being written to.
 
     Args:
       folder: made if need be; the lock is a file in it.
+      name: of that file: work that takes long has one of its own, so that others need not wait.
       wait: until the other is done; else see below.
 
     Raises:
       BlockingIOError: if another has the lock and nobody wants to wait.
     """
-    held = FileLock(folder / LOCK, timeout=-1 if wait else 0)
+    held = FileLock(folder / name, timeout=-1 if wait else 0)
     try:
         held.acquire()
     except Timeout:

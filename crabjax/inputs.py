@@ -3,7 +3,6 @@
 import dataclasses
 import hashlib
 from collections.abc import Callable, Sequence
-from pathlib import Path
 from typing import NamedTuple
 
 import jax
@@ -24,14 +23,21 @@ from crabjax.data.load import Dataset, load_data
 from crabjax.data.names import NameSimilarity, compare_with_names, label_texts
 from crabjax.data.splits import find_files
 from crabjax.data.vectors import find_vectors
-from crabjax.files import DataError, check_json, check_safetensors, sha256
-from crabjax.models import Model, build_model, get_builder, with_name_prior
+from crabjax.files import DataError
+from crabjax.models import Model, build_model, embed, get_builder, with_name_prior
 from crabjax.models.embed import encode_documents, vector_width
-from crabjax.models.pretrained import WEIGHTS_FILE, read_architecture
-from crabjax.models.pretrained_files import find_pretrained, resolve_pretrained
+from crabjax.models.pretrained import read_architecture
+from crabjax.models.pretrained_files import (
+    PretrainedNotFoundError,
+    check_whole,
+    encoder_fingerprint,
+    find_pretrained,
+    resolve_pretrained,
+)
 from crabjax.store import Plan, blocks_of, kept
 
 _IN_MEMORY = 1 << 26  # bytes up to which what is quickly made is made anew every time
+_FORMAT = 1  # raise the number when tokens or vectors are made otherwise
 _WIDTH_STEP = 16  # token columns come in multiples: fewer shapes, fewer compilations
 
 
@@ -131,8 +137,8 @@ def first_inputs(
 def _encoder_vectors(config: Config, tokens: np.ndarray) -> tuple[str, np.ndarray]:
     """Vectors [N, D] of a frozen encoder, and a hash of what they follow from."""
     model = config.model.on(jax.default_backend())
-    weights = sha256(resolve_pretrained(model.pretrained) / WEIGHTS_FILE)
-    key = settings_hash([fingerprint(tokens), weights, model.precision])
+    encoder = encoder_fingerprint(resolve_pretrained(model.pretrained))
+    key = settings_hash([fingerprint(tokens), encoder, model.precision, embed.WINDOW, _FORMAT])
     plan = Plan(key, (len(tokens), vector_width(model.pretrained)), "float32")
     with kept_folder(key if config.devices.cache else None) as folder:
         return key, kept(
@@ -185,10 +191,10 @@ def check_encoder(config: Config) -> None:
       DataError: naming a file of it that is damaged or was cut short.
     """
     if (name := _tokenizer_name(config)) != WORDS:
-        _check_whole(find_pretrained(name))
+        check_whole(find_pretrained(name))
     if config.model.name in ("distilbert", "frozen"):
         folder = find_pretrained(config.model.pretrained)
-        _check_whole(folder)
+        check_whole(folder)
         read_architecture(folder)
 
 
@@ -256,7 +262,7 @@ def _tokens(
     rounded = lambda width: min(-(-width // _WIDTH_STEP) * _WIDTH_STEP, config.data.max_tokens)
     shape, key = (len(texts), rounded(columns)), None
     if digest is not None and config.devices.cache and 4 * shape[0] * shape[1] > _IN_MEMORY:
-        key = settings_hash([digest(), _tokenizer_name(config), config.data.min_count, shape])
+        key = settings_hash([digest(), *_tokenizer_facts(config), shape, _FORMAT])
     with kept_folder(key) as folder:
         tokens = kept(
             None if folder is None else folder / "tokens",
@@ -277,12 +283,19 @@ def fingerprint(*arrays: np.ndarray) -> str:
     return digest.hexdigest()[:16]
 
 
-def _check_whole(folder: Path) -> None:
-    """Of a name on the hub only the configuration may be here yet; what is here must be whole."""
-    for path in (*folder.glob("*.json"), *folder.glob("1_Pooling/*.json")):
-        check_json(path)
-    for path in folder.glob("*.safetensors"):
-        check_safetensors(path)
+def encoder_used(config: Config) -> str:
+    """A hash of the files of the encoder that a classifier reads texts with; "" without one.
+
+    Of one that is not on this machine it is "", too: whoever needs it says so.
+    """
+    if config.model.name not in ("distilbert", "frozen") or config.data.vectors is not None:
+        return ""
+    names = {config.model.pretrained, _tokenizer_name(config)} - {WORDS}
+    try:
+        found = [encoder_fingerprint(resolve_pretrained(name)) for name in sorted(names)]
+    except PretrainedNotFoundError:
+        return ""
+    return "".join(found)
 
 
 def _tokenizer_name(config: Config) -> str:
@@ -290,6 +303,14 @@ def _tokenizer_name(config: Config) -> str:
     get_builder(config.model.name)
     pretrained = config.model.name in ("distilbert", "frozen")
     return config.data.tokenizer or (config.model.pretrained if pretrained else WORDS)
+
+
+def _tokenizer_facts(config: Config) -> tuple[str, object]:
+    """What decides the tokens of texts, beside the texts."""
+    name = _tokenizer_name(config)
+    if name == WORDS:
+        return WORDS, config.data.min_count
+    return "pretrained", encoder_fingerprint(resolve_pretrained(name))
 
 
 def _text_tokenizer(config: Config, texts: Sequence[str]) -> Tokenizer:

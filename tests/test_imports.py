@@ -28,7 +28,7 @@ ROOMS = {
     "config": "",
     "devices": "checks config files",
     "data": "cache checks config files progress seals store",
-    "models": "checks config devices",
+    "models": "checks config devices files",
     "inputs": "cache config data files models store",
     "ensemble": "checks config devices models store",
     "pool": "config devices keys scoring store",

@@ -11,7 +11,10 @@ from crabjax.config import StrategyConfig
 from crabjax.strategies import (
     EmptyPoolError,
     Pool,
+    Selection,
+    SelectionError,
     UnknownStrategyError,
+    base,
     get_strategy,
     register,
     strategy_names,
@@ -222,6 +225,25 @@ def test_a_strategy_stays_as_it_was_registered():
 def test_a_name_is_registered_once():
     with pytest.raises(ValueError, match="already registered"):
         register("crab")(lambda key, pool, query_size, config: None)  # pyright: ignore
+
+
+@pytest.mark.parametrize(
+    ("choose", "message"),
+    [
+        (lambda pool, n: np.repeat(pool.unlabelled[:1], n), ", found one twice"),
+        (lambda pool, n: pool.unlabelled[: n - 1], r", found int64 \(6,\)"),
+        (lambda pool, n: pool.unlabelled[: n + 1], r", found int64 \(8,\)"),
+        (lambda pool, n: pool.unlabelled[:n][None], r", found int64 \(1, 7\)"),
+        (lambda pool, n: pool.unlabelled[:n] * 1.0, r", found float64 \(7,\)"),
+        (lambda pool, n: pool.labelled[:n], ", found row 6"),
+        (lambda pool, n: np.r_[pool.unlabelled[: n - 1], 99], ", found row 99"),
+    ],
+)
+def test_picks_that_cannot_be_are_named(monkeypatch, choose, message):
+    monkeypatch.setattr(base, "_registry", dict(base._registry))
+    register("mine")(lambda key, pool, n, config: Selection(choose(pool, n), {}))
+    with pytest.raises(SelectionError, match=f"strategy mine: expected 7 distinct .*{message}"):
+        select("mine", make_pool(), 7)
 
 
 SWITCHES = {

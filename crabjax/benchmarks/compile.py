@@ -40,8 +40,6 @@ from crabjax.devices.batches import LARGEST_BATCH
 from crabjax.devices.chips import Chip, find_chip
 from crabjax.devices.compile_for import Report, chip_devices, compile_for
 
-# The paper's sizes: RCV1 for the text classifiers, MIMIC for DistilBERT.
-
 
 class DoesNotFitError(RuntimeError):
     """A program needs more memory than the chip has."""
@@ -135,7 +133,6 @@ def at_depth(layers: int, one: Report, two: Report, keeps: bool) -> Report:
         arguments=deep(one.arguments, two.arguments),
         seconds=seconds,
         kernels=deep(one.kernels, two.kernels),
-        moved=deep(one.moved, two.moved),
         opaque=deep(one.opaque, two.opaque),
         compile_seconds=one.compile_seconds + two.compile_seconds,
     )
@@ -143,11 +140,13 @@ def at_depth(layers: int, one: Report, two: Report, keeps: bool) -> Report:
 
 def _rows(target: Target, config: Config, sizes: Sizes, wanted: list[str]) -> list[Row]:
     layout, made, reports = lay_out(target.chip, config, sizes), {}, {}
-    for one in (name for part in wanted for name in PARTS[part]):
+    known = programs(config, sizes, layout)
+    for one in (name for part in wanted for name in PARTS[part] if name in known):
         made[one], reports[one] = compiled(target, config, sizes, layout, one)
     rows = [_row(config, sizes, layout, made[one], report) for one, report in reports.items()]
     if "fit" in wanted:
-        rows.insert(2, _fit_row(config, sizes, layout, made, reports))
+        parts = sum(name in reports for name in PARTS["fit"])
+        rows.insert(parts, _fit_row(config, sizes, layout, made, reports))
     for row in rows:
         if row["GB"] > row["GB of chip"]:
             row["fits"] = "no: " + _remedy(target, config, sizes, row)
@@ -198,26 +197,29 @@ def _fit_row(
     Beside the larger part, the best parameters so far and the documents stay in memory.
     """
     epochs, steps, batches = steps_of(config, layout)
-    step, validation = reports["step"], reports["validation"]
-    larger = max(step, validation, key=lambda report: report.bytes)
+    runs = {"step": epochs * steps} | ({"validation": epochs * batches} if batches else {})
+    parts = [(count, made[name], reports[name]) for name, count in runs.items()]
+    own = [report for _, _, report in parts]
+    larger = max(own, key=lambda report: report.bytes)
     seconds = None
-    if step.seconds is not None and validation.seconds is not None:
-        seconds = epochs * (steps * step.seconds + batches * validation.seconds)
+    if all(report.seconds is not None for report in own):
+        seconds = sum(count * (report.seconds or 0) for count, _, report in parts)
     total = larger._replace(
         bytes=larger.bytes + bytes_between_steps(config, sizes, layout),
         seconds=seconds,
-        kernels=epochs * (steps * step.kernels + batches * validation.kernels),
-        opaque=step.opaque + validation.opaque,
+        kernels=sum(count * report.kernels for count, _, report in parts),
+        opaque=sum(report.opaque for report in own),
         loops=(),
-        scatters=(*step.scatters, *validation.scatters),
-        collectives=(*step.collectives, *validation.collectives),
-        grouped_convolutions=step.grouped_convolutions + validation.grouped_convolutions,
-        compare_and_swaps=step.compare_and_swaps + validation.compare_and_swaps,
-        compile_seconds=step.compile_seconds + validation.compile_seconds,
+        scatters=tuple(one for report in own for one in report.scatters),
+        collectives=tuple(one for report in own for one in report.collectives),
+        grouped_convolutions=sum(report.grouped_convolutions for report in own),
+        compare_and_swaps=sum(report.compare_and_swaps for report in own),
+        compile_seconds=sum(report.compile_seconds for report in own),
     )
-    flops = epochs * (steps * made["step"].flops + batches * made["validation"].flops)
-    fit = made["step"]._replace(name="fit", flops=flops, items=epochs * steps * made["step"].items)
-    loops = f"at most {epochs} epochs x ({steps} steps + {batches} validations)"
+    flops = sum(count * program.flops for count, program, _ in parts)
+    fit = made["step"]._replace(name="fit", flops=flops, items=runs["step"] * made["step"].items)
+    inside = f"({steps} steps + {batches} validations)" if batches else f"{steps} steps"
+    loops = f"at most {epochs} epochs x {inside}"
     return _row(config, sizes, layout, fit, total) | {"loops": loops}
 
 

@@ -21,6 +21,7 @@ from crabjax.benchmarks.shapes import (
     forward_flops,
     labelled_at_most,
     recipe_of,
+    validation_documents,
 )
 from crabjax.config import Config
 from crabjax.devices.chips import Chip
@@ -28,6 +29,7 @@ from crabjax.ensemble.optimizer import start_training
 from crabjax.ensemble.plan import Device, FitShapes, plan_fit
 from crabjax.ensemble.predict import ensemble_logits, predicted_at_once
 from crabjax.ensemble.train import Batch, Recipe, training_step, validation_counts
+from crabjax.experiments.problem import documents_fitted
 from crabjax.models import Model, Recomputed
 from crabjax.pool.score import CHUNK_SIZE
 from crabjax.scoring import BetaRule
@@ -54,11 +56,12 @@ def lay_out(chip: Chip, config: Config, sizes: Sizes) -> Layout:
     """What a run would decide on such a chip, before anything is compiled."""
     recipe = recipe_of(config, sizes)
     row = lambda *shape: _shape(jnp.int32, sizes.members, *shape)
-    rows = row(labelled_at_most(config)), row(), row(config.data.validation_size)
+    rows = row(labelled_at_most(config)), row(), row(validation_documents(config))
     if recipe.model.table is not None:
         rows += (row(min(sizes.words, TRAINING_WORDS)),)
-    inputs = _shape(jnp.int32, sizes.documents, config.data.max_tokens)
-    labels = _shape(jnp.float32, sizes.documents, sizes.labels)
+    documents = _documents(config, sizes)
+    inputs = _shape(jnp.int32, documents, config.data.max_tokens)
+    labels = _shape(jnp.float32, documents, sizes.labels)
     shapes = FitShapes(inputs, labels, _keys(1).dtype, rows)
     platform = {"cuda": "gpu"}.get(chip.platform, chip.platform)
     plan = plan_fit(recipe, config.devices, sizes.members, shapes, Device(platform, chip.memory))
@@ -104,12 +107,10 @@ class Program(NamedTuple):
 
 def programs(config: Config, sizes: Sizes, layout: Layout) -> dict[str, Program]:
     """By name: a training step, a validation batch, prediction of a batch, scores of a chunk."""
-    made = (
-        _step(config, sizes, layout),
-        _validation(config, sizes, layout),
-        _predict(config, sizes, layout),
-        _score(config, sizes),
-    )
+    made = [_step(config, sizes, layout)]
+    if validation_documents(config):
+        made.append(_validation(config, sizes, layout))
+    made += [_predict(config, sizes, layout), _score(config, sizes)]
     return {one.name: one for one in made}
 
 
@@ -166,7 +167,8 @@ def _forward(name: str, function, arguments, config, sizes, members: int, batch:
 def _score(config: Config, sizes: Sizes) -> Program:
     members, labels = config.ensemble.members, sizes.labels
     rows_are_not_read = config.strategy.cluster == "features"
-    anchors = math.ceil(config.strategy.anchor_fraction * sizes.documents)
+    most = math.ceil(config.strategy.anchor_fraction * sizes.documents)
+    anchors = min(most, config.strategy.anchor_limit or most)
     arguments = (
         _shape(jnp.float32, members, CHUNK_SIZE, labels),
         _shape(jnp.float32, members, anchors, labels),
@@ -184,21 +186,27 @@ _validation_counts = jax.jit(validation_counts, static_argnames="model")
 
 def _validation_batch(config: Config, layout: Layout) -> int:
     """Validation documents of a member that are predicted at once."""
-    return min(layout.recipe.validation_batch, config.data.validation_size)
+    return min(layout.recipe.validation_batch, validation_documents(config))
 
 
 def steps_of(config: Config, layout: Layout) -> tuple[int, int, int]:
     """How a fit adds up: its most epochs, and the most steps and validation batches in each."""
     steps = -(-labelled_at_most(config) // config.ensemble.batch_size)
-    batches = -(-config.data.validation_size // max(_validation_batch(config, layout), 1))
+    batches = -(-validation_documents(config) // max(_validation_batch(config, layout), 1))
     return config.ensemble.epochs, steps, batches
 
 
 def bytes_between_steps(config: Config, sizes: Sizes, layout: Layout) -> int:
     """What a fit keeps beside a step's own memory: best parameters, documents and labels."""
     params = jax.tree.leaves(_params(layout.trained, layout.recipe.model))
-    documents = 4 * sizes.documents * (config.data.max_tokens + sizes.labels)
+    documents = 4 * _documents(config, sizes) * (config.data.max_tokens + sizes.labels)
     return documents + sum(math.prod(one.shape) * one.dtype.itemsize for one in params)
+
+
+def _documents(config: Config, sizes: Sizes) -> int:
+    """Those that a fit of all seeds holds on the chip."""
+    labelled, validation = labelled_at_most(config), validation_documents(config)
+    return documents_fitted(config, sizes.documents, labelled, validation)
 
 
 def _params(members: int, model: Model) -> Any:

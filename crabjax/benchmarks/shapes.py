@@ -92,6 +92,11 @@ def labelled_at_most(config: Config) -> int:
     return config.loop.initial_size + config.loop.rounds * config.loop.query_size
 
 
+def validation_documents(config: Config) -> int:
+    """Documents that the epochs of a member are compared on: none if the last is kept."""
+    return config.data.validation_size if config.ensemble.keep == "best" else 0
+
+
 def model_of(config: Config, sizes: Sizes) -> Model:
     """The classifier; a pretrained encoder by its shapes, without its weights."""
     model = config.model

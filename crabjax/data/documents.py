@@ -55,7 +55,8 @@ class Documents(Sequence[str]):
     __hash__ = None  # type: ignore[assignment]
 
     def _read(self, offsets: list[int]) -> Iterator[str]:
-        with open(self.path, "rb", buffering=1 << 20) as file:
+        # Of a single line a large buffer would read what nobody asked for.
+        with open(self.path, "rb", buffering=1 << (13 if len(offsets) == 1 else 20)) as file:
             if file_stamp(self.path) != self.stamp:
                 raise DataError(f"{self.path}: changed while it was in use; begin again")
             at = 0

@@ -228,8 +228,9 @@ def label_blocks(corpora: Sequence[Corpus], label_names: Sequence[str], start: i
 
 
 def used_columns(tokens: np.ndarray) -> int:
-    """The length of the longest document."""
-    return max(int(np.flatnonzero(block.any(axis=0))[-1]) + 1 for block in blocks_of(tokens))
+    """The length of the longest document, at least 1."""
+    numbers = np.arange(1, tokens.shape[1] + 1)
+    return max(1, *(int((block.any(axis=0) * numbers).max()) for block in blocks_of(tokens)))
 
 
 def _parts(corpora: Sequence[Corpus], start: int) -> Iterator[tuple[Corpus, int, int]]:

@@ -60,7 +60,6 @@ class Report(NamedTuple):
       arguments: bytes of them.
       seconds: estimated for one run, None if not compiled to the end.
       kernels: launched in one run.
-      moved: bytes to and from the device's memory, estimated.
       opaque: kernels whose time is estimated from their bytes alone.
       loops: of the program, outer before inner.
       scatters: in the program.
@@ -76,7 +75,6 @@ class Report(NamedTuple):
     arguments: float = 0.0
     seconds: float | None = None
     kernels: int = 0
-    moved: float = 0.0
     opaque: int = 0
     loops: tuple[hlo.Loop, ...] = ()
     scatters: tuple[hlo.Scatter, ...] = ()
@@ -248,7 +246,6 @@ def _report(chip: Chip, program: str, made: _Made, axes: dict[str, int]) -> Repo
         arguments=made.arguments,
         seconds=cost.seconds,
         kernels=cost.kernels,
-        moved=cost.bytes,
         opaque=cost.opaque,
         loops=tuple(hlo.loops(module, axes)),
         scatters=tuple(hlo.scatters(module, axes)),

@@ -52,27 +52,22 @@ class Cost(NamedTuple):
     Attributes:
       seconds: estimated.
       kernels: launched.
-      bytes: moved to and from the device's memory.
       opaque: kernels whose inside is not known.
     """
 
     seconds: float = 0.0
     kernels: int = 0
-    bytes: float = 0.0
     opaque: int = 0
 
     def plus(self, other: "Cost") -> "Cost":
         return Cost(
             self.seconds + other.seconds,
             self.kernels + other.kernels,
-            self.bytes + other.bytes,
             self.opaque + other.opaque,
         )
 
     def times(self, count: int) -> "Cost":
-        return Cost(
-            count * self.seconds, count * self.kernels, count * self.bytes, count * self.opaque
-        )
+        return Cost(count * self.seconds, count * self.kernels, count * self.opaque)
 
 
 class Kernel(NamedTuple):
@@ -131,7 +126,7 @@ def _tpu_kernel(module: Module, one: Instruction, computation: Computation, chip
     moved = _bytes(module, one, computation)
     cycles = one.attribute(r'"estimated_cycles":"(\d+)"')
     seconds = moved / chip.bandwidth if cycles is None else int(cycles) / chip.clock
-    return Cost(seconds, 1, moved, int(one.op == "custom-call"))
+    return Cost(seconds, 1, int(one.op == "custom-call"))
 
 
 def _gpu_kernel(module: Module, one: Instruction, computation: Computation, chip: Chip) -> Cost:
@@ -143,7 +138,7 @@ def _gpu_kernel(module: Module, one: Instruction, computation: Computation, chip
     lanes = sum(_lanes(module, name) for name in one.called) if one.op == "fusion" else 0
     seconds = max(moved / chip.bandwidth, multiplying, lanes / chip.lanes)
     opaque = one.op == "custom-call" and not products
-    return Cost(seconds + chip.launch, 1, moved, int(opaque))
+    return Cost(seconds + chip.launch, 1, int(opaque))
 
 
 def _bytes(module: Module, one: Instruction, computation: Computation) -> int:

@@ -166,13 +166,11 @@ class Loop(NamedTuple):
       trips: how often it runs, None if that is only known when it runs.
       times: how often it is started, by the loops around it.
       over: what it runs over, by name, as far as known.
-      source: where in the Python program it comes from.
     """
 
     trips: int | None
     times: int
     over: str
-    source: str
 
     def __str__(self) -> str:
         trips = "?" if self.trips is None else str(self.trips)
@@ -232,7 +230,7 @@ def loops(module: Module, axes: dict[str, int]) -> list[Loop]:
         for one in module.computations[computation].values():
             if one.op == "while":
                 trips = trip_count(module, one)
-                found.append(Loop(trips, times, _over(trips, axes), one.source))
+                found.append(Loop(trips, times, _over(trips, axes)))
                 search(body_of(one), times * (trips or 1))
             elif one.op in ("call", "conditional", "async-start"):
                 for called in one.called:

@@ -11,6 +11,7 @@ from crabjax.data.load import Dataset, Encoded
 from crabjax.devices.processes import array_of_first
 from crabjax.inputs import (
     classifier,
+    encoder_used,
     fingerprint,
     first_inputs,
     load_dataset,
@@ -47,7 +48,7 @@ class Problem(NamedTuple):
     initial: np.ndarray  # int64 [S, n], sorted: the first labelled set
     rounds: int  # queries until the schedule or the pool ends
     capacity: int  # the most documents a seed will have labelled
-    fingerprint: str  # of the data's content
+    fingerprint: str  # of the data's content and, after a hyphen, of the encoder's files
 
 
 @doing("preparing the data")
@@ -65,6 +66,7 @@ def prepare(config: Config) -> Problem:
     if config.model.name == "frozen" and config.loop.first_batch == "half_covering":
         plan = plan._replace(initial=_half_covering(config, plan, without_names(inputs, names)))
     sizes = data.vocabulary_size, labels.shape[1]
+    of_data = fingerprint(tokens, labels, data.test.tokens, data.test.labels)
     return Problem(
         model=classifier(config, inputs, *sizes, named=names is not None),
         label_names=data.label_names,
@@ -73,7 +75,7 @@ def prepare(config: Config) -> Problem:
         test_inputs=model_inputs(config, data.test.tokens, names),
         test_labels=data.test.labels,
         **plan._asdict(),
-        fingerprint=fingerprint(tokens, labels, data.test.tokens, data.test.labels),
+        fingerprint="-".join(filter(None, (of_data, encoder_used(config)))),
     )
 
 

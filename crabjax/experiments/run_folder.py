@@ -137,9 +137,12 @@ class RunFolder:
                 (self.path / name).unlink(missing_ok=True)
             shutil.rmtree(self.path / CHECKPOINTS, ignore_errors=True)
         run = self._run or _description(self._config)
-        if run.setdefault("data", fingerprint) != fingerprint:
+        # Until 0.2 nothing was noted of encoders: there, it cannot be told whether they changed.
+        of_data = fingerprint.partition("-")[0]
+        if run.setdefault("data", fingerprint) not in (fingerprint, of_data):
             raise ConfigError(
-                f"{self.path}: holds a run on other data: the files have changed since it began; "
+                f"{self.path}: holds a run on other data: the files, or those of its encoder, have "
+                "changed since it began; "
                 "choose another --output, or --fresh to delete that run and begin again"
             )
         # First of all files: it marks the folder as a run's.

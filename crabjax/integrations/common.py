@@ -11,8 +11,6 @@ from crabjax.config import StrategyConfig
 from crabjax.keys import run_key
 from crabjax.strategies import Pool, Selection, Strategy, get_strategy
 
-_BY_DISAGREEMENT = ("bald", "besra", "crab", "epig")  # all their scores are 0 for one member
-
 
 class MissingExtraError(ImportError):
     """The package that an integration is for is not installed."""
@@ -79,7 +77,7 @@ def ask(
     config = _settings(strategy, config, features is not None)
     known = {"probabilities": probabilities, "labels": labels, "features": features}
     pool = Pool.of(labelled=labelled, unlabelled=unlabelled, **known)
-    if strategy_name in _BY_DISAGREEMENT and len(pool.logits) == 1:
+    if strategy.needs_disagreement and len(pool.logits) == 1:
         raise MembersNeededError(f"{strategy_name}: expected at least 2 members, found 1")
     return strategy(run_key(seed, "query", len(pool.labelled)), pool, n, config)
 

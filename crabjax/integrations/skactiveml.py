@@ -119,12 +119,27 @@ def register_skactiveml(name: str, strategy: Any) -> Strategy:
         del config
         from sklearn.base import clone
 
+        random = host_generator(key)
         seeded: Any = clone(strategy)
-        seeded.set_params(random_state=int(host_generator(key).integers(2**31)))
-        y = np.full(len(pool.labels), np.nan)
-        y[pool.labelled] = 0
-        args = {"candidates": pool.unlabelled, "batch_size": query_size}
-        chosen = seeded.query(pool.features, y, **args)
-        return Selection(np.asarray(chosen, np.int64), {})
+        seeded.set_params(random_state=int(random.integers(2**31)))
+        # Rows that may not be read would be clustered, too.
+        rows = np.union1d(pool.labelled, pool.candidates)
+        y = np.where(np.isin(rows, pool.labelled), 0, np.nan)
+        args = {"candidates": np.flatnonzero(np.isnan(y)), "batch_size": query_size}
+        chosen = rows[seeded.query(pool.features[rows], y, **args)]
+        return Selection(_distinct(random, chosen, pool.candidates), {})
 
     return select
+
+
+def _distinct(
+    random: np.random.Generator, chosen: np.ndarray, candidates: np.ndarray
+) -> np.ndarray:
+    """The choice with other candidates, drawn, in place of those that are in it again.
+
+    Once no cluster is left without a label, TypiClust draws documents with replacement.
+    """
+    first = np.sort(np.unique(chosen, return_index=True)[1])
+    others = np.setdiff1d(candidates, chosen)
+    drawn = random.choice(others, len(chosen) - len(first), replace=False)
+    return np.concatenate([chosen[first], drawn])

@@ -56,10 +56,6 @@ class LabelledTexts:
         """Row of each text, int64 [n], or None if one was never seen."""
         return self._seen.rows(texts)
 
-    def said(self, row: int) -> Said:
-        """What was said of a row."""
-        return self._answers.get(row)
-
     def labelled_rows(self) -> np.ndarray:
         """Rows with labels, int64 [n], in the order they were answered."""
         rows = [row for row, said in self._answers.items() if isinstance(said, list)]

@@ -155,7 +155,7 @@ class Project:
         return cls(folder, config, names, ids, corpus.documents, about.style)
 
     @cached_property
-    def text_of(self) -> Mapping[str, str]:
+    def text_of(self) -> TextOf:
         """The text of each document, by id."""
         return TextOf(self.ids, self.texts)
 
@@ -170,8 +170,10 @@ class Project:
           ProjectError: naming the line of an answer that cannot be read.
         """
         answers: dict[str, Answer] = {}
-        for answer in read_log(self.folder / LABELS, self.text_of.keys(), self.label_names):
-            text = self.text_of[answer.id]
+        log = list(read_log(self.folder / LABELS, self.text_of.keys(), self.label_names))
+        text_of = self.text_of.reading(answer.id for answer in log)
+        for answer in log:
+            text = text_of[answer.id]
             answers.pop(text, None)
             if answer.labels != WITHDRAWN:
                 answers[text] = answer
@@ -191,18 +193,15 @@ class Project:
           ProjectError: listing the rows with unknown ids or labels, other texts, repeated ids,
             and answers that contradict earlier ones.
         """
+        text_of = self.text_of.reading(answer.id for answer in answers)
         with lock(self.folder):
             before = self.answers()
-            known = Known(self.text_of, before, self.label_names)
+            known = Known(text_of, before, self.label_names)
             if problems := find_problems(answers, known, replace, ignore_texts):
                 raise ProjectError("\n".join([*problems, "nothing was added"]))
             answered = [answer for answer in answers if answer.labels is not None]
-            by_text = {self.text_of[answer.id]: answer for answer in answered}
-            new = [
-                answer
-                for text, answer in by_text.items()
-                if _labels(before.get(text)) != answer.labels
-            ]
+            by_text = {text_of[answer.id]: answer for answer in answered}
+            new = [one for text, one in by_text.items() if _labels(before.get(text)) != one.labels]
             append_to_log(self.folder / LABELS, new)
         blank = [answer for answer in answers if answer.labels is None]
         skipped = sum(answer.labels == SKIPPED for answer in new)
@@ -212,9 +211,9 @@ class Project:
             skipped=skipped,
             withdrawn=withdrawn,
             blank=len(blank),
-            kept=sum(self.text_of[answer.id] in before for answer in blank),
+            kept=sum(text_of[answer.id] in before for answer in blank),
             known=len(answered) - len(new),
-            replaced=sum(self.text_of[answer.id] in before for answer in new) - withdrawn,
+            replaced=sum(text_of[answer.id] in before for answer in new) - withdrawn,
         )
 
     def check_output(self, path: Path) -> None:

@@ -1,7 +1,8 @@
 """Distinct documents, texts or vectors, numbered in the order they came; a file's stay in it."""
 
 import hashlib
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from copy import copy
 from typing import Any
 
 import numpy as np
@@ -18,7 +19,8 @@ def check_documents(documents: Any) -> Given:
 
     Raises:
       TypeError: naming the first text that is not a string.
-      ValueError: naming the first vector with a number that is not finite.
+      ValueError: naming the first text that no file could hold, or the first vector with a number
+        that is not finite.
     """
     if isinstance(documents, str):
         raise TypeError(f"texts: expected a list of strings, found the string {documents[:40]!r}")
@@ -31,6 +33,11 @@ def check_documents(documents: Any) -> Given:
     for position, text in enumerate(texts):
         if not isinstance(text, str):
             raise TypeError(f"texts[{position}]: expected a string, found {type(text).__name__}")
+        try:
+            text.encode()
+        except UnicodeEncodeError as error:
+            reason = f"half of a surrogate pair, not valid text: {error}"
+            raise ValueError(f"texts[{position}]: {reason}") from error
     return [str(text) for text in texts]  # NumPy strings become plain ones
 
 
@@ -89,7 +96,10 @@ class Seen:
         order = np.argsort(together, kind="stable")
         self._rows = np.concatenate([self._rows, rows])[order]
         self._keys = together[order]
-        self._parts.append(take(documents, new))
+        part = take(documents, new)
+        if part is documents and isinstance(part, np.ndarray) and part.flags.writeable:
+            part = part.copy()  # a buffer that may hold other vectors when it comes to training
+        self._parts.append(part)
         self._digest = None
         return True
 
@@ -158,9 +168,18 @@ class TextOf(Mapping[str, str]):
 
     def __init__(self, ids: Sequence[str], texts: Sequence[str]):
         self._rows, self._texts = {own: row for row, own in enumerate(ids)}, texts
+        self._read: dict[int, str] = {}
+
+    def reading(self, ids: Iterable[str]) -> "TextOf":
+        """The same; the texts of these ids, as far as they are known, are read in one pass."""
+        rows = np.array(sorted({self._rows[one] for one in ids if one in self._rows}), np.int64)
+        found = copy(self)
+        found._read = dict(zip(rows.tolist(), take(self._texts, rows)))
+        return found
 
     def __getitem__(self, identity: str) -> str:
-        return self._texts[self._rows[identity]]
+        row = self._rows[identity]
+        return self._read[row] if row in self._read else self._texts[row]
 
     def __contains__(self, identity: object) -> bool:
         return identity in self._rows

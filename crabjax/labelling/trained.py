@@ -19,7 +19,7 @@ from crabjax.ensemble import (
     predict_logits,
 )
 from crabjax.files import DataError
-from crabjax.inputs import EncodedTexts, encode_texts
+from crabjax.inputs import EncodedTexts, encode_texts, encoder_used
 from crabjax.keys import host_generator, run_key
 from crabjax.labelling.answers import check_label_names
 from crabjax.labelling.held_out import member_rows
@@ -68,7 +68,7 @@ class Trained:
         return len(self._known.labelled_rows())
 
     def fingerprint(self) -> str:
-        """A hash of all that decides the results: version, configuration, texts and answers."""
+        """A hash of all that decides the results: version, settings, encoder, texts, answers."""
         decides = {
             "version": VERSION,
             "config": experiment_settings(self.config),
@@ -76,6 +76,10 @@ class Trained:
             "texts": self._known.digest(),
             "answers": self._known.answers_by_row(),
         }
+        vectors = isinstance(self._known.texts, np.ndarray)
+        # Without an encoder it stays what it was before encoders were part of it.
+        if not vectors and (encoder := encoder_used(self.config)):
+            decides["encoder"] = encoder
         return hashlib.sha256(json.dumps(decides, sort_keys=True).encode()).hexdigest()
 
     def _forget(self) -> None:

@@ -1,4 +1,4 @@
-"""Hugging Face encoder files to parameters and back, by name: config.json, model.safetensors."""
+"""Hugging Face encoder files to parameters, by name: config.json, model.safetensors."""
 
 import dataclasses
 import json
@@ -150,42 +150,6 @@ def stack_layers(params: Mapping[str, Any], stack: Callable[[list[Any]], Any]) -
     ordered = [layers[str(index)] for index in range(len(layers))]
     stacked = jax.tree.map(lambda *leaves: stack(list(leaves)), *ordered)
     return {**params, "encoder": {**encoder, "layers": stacked}}
-
-
-def save_pretrained(folder: Path, architecture: Architecture, params: Mapping[str, Any]) -> None:
-    """Writes ``config.json`` and ``model.safetensors`` as Hugging Face's own classes read them.
-
-    DistilBERT is readable as ``DistilBertForSequenceClassification``. A BERT-family classifier
-    has no counterpart there: ``BertModel`` reads its encoder, :func:`load_parameters` all of it.
-
-    Args:
-      folder: made if need be.
-      architecture: of the encoder.
-      params: of one model, without a member axis: ``encoder`` and optionally ``head``.
-    """
-    from safetensors.numpy import save_file
-
-    folder.mkdir(parents=True, exist_ok=True)
-    family = architecture.family
-    weights = {}
-    for place, value in _by_layer(params):
-        prefix = f"{family}." if place[0] == "encoder" else ""
-        weights[prefix + their_name(place, family)] = _transposed(np.asarray(value), place)
-    save_file(weights, folder / WEIGHTS_FILE, metadata={"format": "pt"})
-    settings = _settings(architecture)
-    if "head" in params:
-        labels = len(params["head"]["output"]["bias"])
-        settings["id2label"] = {str(k): f"LABEL_{k}" for k in range(labels)}
-        settings["label2id"] = {f"LABEL_{k}": k for k in range(labels)}
-        settings["problem_type"] = "multi_label_classification"
-    (folder / "config.json").write_text(json.dumps(settings, indent=2) + "\n", encoding="utf-8")
-
-
-def _settings(architecture: Architecture) -> dict[str, Any]:
-    family = architecture.family
-    name = {"distilbert": "DistilBertForSequenceClassification", "bert": "BertModel"}[family]
-    keys = {theirs: getattr(architecture, ours) for ours, theirs in CONFIG_KEYS[family].items()}
-    return {"model_type": family, "architectures": [name], **FIXED_KEYS[family], **keys}
 
 
 def _wanted(

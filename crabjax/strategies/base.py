@@ -30,6 +30,10 @@ class UnknownStrategyError(ValueError):
     """No strategy is registered under this name."""
 
 
+class SelectionError(ValueError):
+    """A strategy chose what cannot be labelled next: its own fault, not the pool's."""
+
+
 class StrategyWarning(UserWarning):
     """A query that will be answered, but cannot be meant."""
 
@@ -125,6 +129,7 @@ class Strategy:
         Raises:
           EmptyPoolError: if nothing is unlabelled.
           PoolError: if the rows are not sorted.
+          SelectionError: if the strategy chose anything else.
           ValueError: if the query size is not positive, or features are needed and absent.
         """
         if (np.diff(pool.unlabelled) <= 0).any():
@@ -139,8 +144,20 @@ class Strategy:
             documents = pool.logits.shape[1]
             pool = pool.looking_at(self.look(key, pool.unlabelled, query_size, config, documents))
         pool = self.narrowed(key, pool, query_size, config)
-        found = self.select(key, pool, min(query_size, len(pool.candidates)), config)
+        count = min(query_size, len(pool.candidates))
+        found = self.select(key, pool, count, config)
+        self._check_picks(found.indices, pool.unlabelled, count)
         return found if pool.rows is None else found._replace(indices=pool.rows[found.indices])
+
+    def _check_picks(self, picks: np.ndarray, unlabelled: np.ndarray, count: int) -> None:
+        expected = f"strategy {self.name}: expected {count} distinct rows of pool.unlabelled"
+        picks = np.asarray(picks)
+        if picks.shape != (count,) or not np.issubdtype(picks.dtype, np.integer):
+            raise SelectionError(f"{expected}, found {picks.dtype} {picks.shape}")
+        if len(np.unique(picks)) < count:
+            raise SelectionError(f"{expected}, found one twice")
+        if not (known := np.isin(picks, unlabelled)).all():
+            raise SelectionError(f"{expected}, found row {picks[~known][0]}")
 
 
 _registry: dict[str, Strategy] = {}

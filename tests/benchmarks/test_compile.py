@@ -13,7 +13,7 @@ from crabjax.benchmarks.shapes import sizes_of
 from crabjax.cli.benchmark import main
 from crabjax.config import ConfigError, load_config
 from crabjax.devices.chips import CHIPS
-from crabjax.devices.compile_for import chip_devices
+from crabjax.devices.compile_for import Report, chip_devices
 
 
 def test_sizes_are_the_papers():
@@ -30,6 +30,34 @@ def test_how_a_fit_adds_up():
     config = load_config("mimic.yaml")  # 1,100 documents in batches of 50, 1,000 by 64
     layout = lay_out(CHIPS["v5e"], config, sizes_of(config, layers=1))
     assert steps_of(config, layout) == (config.ensemble.epochs, 22, 16)
+
+
+def test_without_validation_documents_a_fit_has_only_steps():
+    config = load_config("rcv1_textcnn.yaml", ["preset=recommended"])
+    sizes = sizes_of(config)
+    layout = lay_out(CHIPS["v5e"], config, sizes)
+    assert steps_of(config, layout) == (config.ensemble.epochs, 22, 0)
+    made = programs.programs(config, sizes, layout)
+    assert list(made) == ["step", "predict", "score"]
+    assert made["score"].axes["anchors"] == config.strategy.anchor_limit == 1000
+    report = Report(CHIPS["v5e"], bytes=0, seconds=1.0)
+    row = benchmark._fit_row(config, sizes, layout, made, {"step": report})
+    assert row["estimated s"] == config.ensemble.epochs * 22
+    assert row["loops"] == f"at most {config.ensemble.epochs} epochs x 22 steps"
+
+
+def test_a_chip_holds_the_documents_that_are_fitted():
+    one, many = (
+        load_config("rcv1_textcnn.yaml", ["preset=recommended", f"loop.seeds={seeds}"])
+        for seeds in ("0", "0,1,2,3,4")
+    )
+    sizes = sizes_of(one)
+    layout = lay_out(CHIPS["v5e"], one, sizes)
+    row = 4 * (one.data.max_tokens + sizes.labels)
+    five, single = (programs.bytes_between_steps(each, sizes, layout) for each in (many, one))
+    assert five - single == 4 * 1_100 * row
+    paper = load_config("rcv1_textcnn.yaml", ["loop.seeds=0"])  # and 1,000 to compare epochs on
+    assert programs.bytes_between_steps(paper, sizes, layout) - single == 1_000 * row
 
 
 def test_members_go_through_a_chip_as_the_plan_has_it():

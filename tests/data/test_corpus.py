@@ -2,6 +2,7 @@
 
 import gzip
 import json
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -215,3 +216,16 @@ def test_select_keeps_order_ids_and_named_labels(tmp_path):
     part = read_corpus(write(tmp_path, lines)).select([2, 0], ["l2"])
     assert (part.documents, part.ids) == (["t2", "t0"], ["2", "0"])
     assert part.label_sets == [("l2",), ()]
+
+
+def test_one_document_is_read_without_a_megabyte_around_it(tmp_path):
+    path = tmp_path / "many.jsonl"
+    path.write_text("".join(json.dumps({"text": f"text {n} " * 40}) + "\n" for n in range(9000)))
+    documents = read_corpus(path, labelled=False).documents
+    counter = Path("/proc/self/io")
+    if not counter.exists():
+        pytest.skip("this system does not count what is read")
+    read = lambda: int(counter.read_text().split()[1])
+    before = read()
+    assert documents[4321].startswith("text 4321 ")
+    assert read() - before < 1 << 16

@@ -77,6 +77,13 @@ def test_rows_of_several_corpora_go_on_anywhere(monkeypatch, start):
     np.testing.assert_array_equal(ids(vocabulary, 4, *corpora, start=start), whole[start:])
 
 
+def test_the_longest_document_may_stand_after_a_block_without_words():
+    tokens = np.zeros((8192 + 2, 5), np.int32)
+    assert used_columns(tokens) == 1
+    tokens[-1, :3] = 7
+    assert used_columns(tokens) == 3
+
+
 def test_labels_come_in_blocks(monkeypatch):
     monkeypatch.setattr(encode, "_BLOCK", 2)
     corpora = texts("a", "b", "c", labels=("x", "z")), texts("d", labels=("y",))

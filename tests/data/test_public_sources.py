@@ -264,6 +264,8 @@ def test_files_of_no_split_are_left_out_beside_train_and_test(tmp_path):
         ("contest/latest.csv", ""),
         ("constrained/dev.csv", "validation"),
         ("invalidated.csv", ""),
+        ("train_and_test/test.csv", "test"),
+        ("train/data.csv", "train"),
     ],
 )
 def test_splits_are_told_by_whole_words(tmp_path, place, split):

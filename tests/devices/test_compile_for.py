@@ -89,7 +89,7 @@ ENTRY %main (a: (s32[], f32[8,128]), b: bf16[512,256], c: bf16[256,1024]) -> f32
 
 def test_loops_by_trip_count_and_what_they_run_over():
     outer, inner = hlo.loops(hlo.parse(TEXT), {"members": 7, "tokens": 256})
-    assert (outer.trips, outer.times, outer.over, outer.source) == (7, 1, "members", "jit(f)/outer")
+    assert (outer.trips, outer.times, outer.over) == (7, 1, "members")
     assert (inner.trips, inner.times, inner.over) == (None, 7, "")
     assert (str(outer), str(inner)) == ("7 members", "? (x7)")
     (outer, _) = hlo.loops(hlo.parse(TEXT), {"a": 7, "b": 1})
@@ -184,7 +184,10 @@ ENTRY %main (a: f32[64,4,1000], i: s32[]) -> f32[1000] {
   ROOT %fusion = f32[1000]{0} fusion(%a, %i.1), kind=kLoop, calls=%fused
 }
 """
-    assert estimate(hlo.parse(text), CHIPS["h100"]).bytes == 4 * (1000 + 1 + 1000)
+    chip = CHIPS["h100"]
+    read_and_written = 4 * (1000 + 1 + 1000)
+    seconds = read_and_written / chip.bandwidth + chip.launch
+    assert estimate(hlo.parse(text), chip).seconds == pytest.approx(seconds)
 
 
 def test_where_the_time_goes():
@@ -196,8 +199,8 @@ def test_where_the_time_goes():
 
 
 def test_costs_add_and_multiply():
-    one = Cost(1.0, 2, 3.0, 4)
-    assert one.plus(one) == one.times(2) == Cost(2.0, 4, 6.0, 8)
+    one = Cost(1.0, 2, 4)
+    assert one.plus(one) == one.times(2) == Cost(2.0, 4, 8)
 
 
 def test_an_unknown_chip_lists_the_known_ones():

@@ -209,6 +209,23 @@ def begin(folder, settings=None):
         opened.check_data("abc")
 
 
+def test_a_run_begun_before_its_encoder_was_known_goes_on(tmp_path):
+    begin(tmp_path)
+    for found in ("abc-encoder", "abc"):
+        with RunFolder(tmp_path, config()) as opened:
+            opened.check_data(found)
+    with pytest.raises(ConfigError, match="other data"), RunFolder(tmp_path, config()) as opened:
+        opened.check_data("abd-encoder")
+
+
+def test_a_run_does_not_go_on_with_another_encoder(tmp_path):
+    with RunFolder(tmp_path, config()) as opened:
+        opened.check_data("abc-encoder")
+    for other in ("abc-other", "abc"):
+        with pytest.raises(ConfigError, match="other data"), RunFolder(tmp_path, config()) as again:
+            again.check_data(other)
+
+
 def rewrite_stored(folder, change):
     """Makes run.json what an earlier version would have written."""
     run = json.loads((folder / "run.json").read_text())

@@ -18,7 +18,7 @@ from crabjax.integrations import (
     small_text,
 )
 from crabjax.integrations.common import dense_features, members_of
-from crabjax.strategies import PoolError, strategy_names
+from crabjax.strategies import PoolError, Selection, base, register, strategy_names
 
 RANDOM = np.random.default_rng(0)
 MEMBERS = RANDOM.random((3, 40, 4)).astype(np.float32)
@@ -64,6 +64,14 @@ def test_one_member_cannot_disagree():
     with pytest.raises(MembersNeededError, match="besra: expected at least 2 members, found 1"):
         ask("besra", MEMBERS[0], LABELS, LABELLED, 5)
     assert len(ask("entropy", MEMBERS[0], LABELS, LABELLED, 5).indices) == 5
+
+
+def test_one_member_cannot_disagree_for_a_strategy_of_ones_own(monkeypatch):
+    monkeypatch.setattr(base, "_registry", dict(base._registry))
+    take = lambda key, pool, n, config: Selection(pool.unlabelled[:n], {})
+    register("mine", needs_disagreement=True)(take)
+    with pytest.raises(MembersNeededError, match="mine: expected at least 2 members, found 1"):
+        ask("mine", MEMBERS[0], LABELS, LABELLED, 5)
 
 
 def test_what_makes_no_pool_is_named():

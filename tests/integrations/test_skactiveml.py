@@ -1,5 +1,6 @@
 """The real scikit-activeml."""
 
+import warnings
 from typing import Any
 
 import jax
@@ -105,3 +106,38 @@ def test_theirs_in_ours(skactiveml, problem, monkeypatch, theirs):
     assert (rows >= 20).all()
     again = strategy(jax.random.key(0), pool, 6, StrategyConfig()).indices
     np.testing.assert_array_equal(rows, again)
+
+
+@pytest.mark.parametrize("theirs", ["CoreSet", "TypiClust"])
+def test_theirs_read_no_rows_but_the_labelled_and_those_to_choose_from(
+    skactiveml, monkeypatch, theirs
+):
+    monkeypatch.setattr(base, "_registry", dict(base._registry))
+    random = np.random.default_rng(0)
+    vectors = (random.normal(size=(12, 8))[random.integers(12, size=400)] * 2).astype(np.float32)
+    vectors += random.normal(size=vectors.shape).astype(np.float32)
+    strategy = register_skactiveml("theirs", getattr(skactiveml.pool, theirs)())
+    given = {"labels": np.zeros((60, 2)), "labelled": np.arange(60)}
+    alone = Pool.of(probabilities=np.full((2, 250, 2), 0.5), features=vectors[:250], **given)
+    expected = strategy(jax.random.key(1), alone, 50, StrategyConfig()).indices
+    vectors[250:] = 0  # held out
+    among = Pool.of(
+        probabilities=np.full((2, 400, 2), 0.5),
+        unlabelled=np.arange(60, 250),
+        features=vectors,
+        **given,
+    )
+    found = strategy(jax.random.key(1), among, 50, StrategyConfig()).indices
+    np.testing.assert_array_equal(found, expected)
+
+
+def test_equal_vectors_give_a_full_query(skactiveml, monkeypatch):
+    monkeypatch.setattr(base, "_registry", dict(base._registry))
+    strategy = register_skactiveml("theirs", skactiveml.pool.TypiClust())
+    vectors = np.repeat(np.eye(4, dtype=np.float32), 20, axis=0)  # fewer clusters than the query
+    given = {"labels": np.zeros((2, 2)), "labelled": np.arange(2), "features": vectors}
+    pool = Pool.of(probabilities=np.full((2, 80, 2), 0.5), **given)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # scikit-learn's, of the equal vectors
+        rows = strategy(jax.random.key(0), pool, 30, StrategyConfig()).indices
+    assert {0, 1, 2, 3} == set(rows // 20)

@@ -395,6 +395,11 @@ def test_another_version_has_another_fingerprint_and_is_not_restored(
         (lambda one: one.ask([], 3), EmptyPoolError, "all 0 documents"),
         (lambda one: one.ask("text", 3), TypeError, "expected a list of strings"),
         (lambda one: one.tell([1], [[]]), TypeError, r"texts\[0\]: expected a string, found int"),
+        (
+            lambda one: one.tell(["a", "\ud800"], [[], []]),
+            ValueError,
+            r"texts\[1\]: half of a surr",
+        ),
         (lambda one: one.evaluate(TEXTS[:1], [None]), LabelError, "at least one document"),
         (lambda one: one.predict_proba(["x"]), NotFittedError, "found none"),
     ],

@@ -11,6 +11,7 @@ import pytest
 
 from crabjax.cli.main import main
 from crabjax.config import from_overrides
+from crabjax.data.documents import Documents
 from crabjax.files import DataError
 from crabjax.labelling import Project, ProjectError
 from crabjax.labelling.answers import Answer
@@ -371,3 +372,12 @@ def test_a_picture_of_many_long_labels(tmp_path):
     counts = {f"a rather long name of a label, number {number}": number for number in range(60)}
     draw_progress(CURVE, counts, tmp_path / "many.png")
     assert (tmp_path / "many.png").stat().st_size > 10_000
+
+
+def test_texts_of_many_answers_are_read_in_one_pass(project, monkeypatch):
+    passes, real = [], Documents._read
+    monkeypatch.setattr(Documents, "_read", lambda *given: passes.append(1) or real(*given))
+    project.add([Answer("x", own, []) for own in project.ids[:2]])
+    project.add([Answer("x", own, []) for own in reversed(project.ids)])
+    assert len(passes) <= 4  # those asked about, and those answered before
+    assert len(project.answers()) == len(set(project.texts))

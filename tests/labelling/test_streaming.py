@@ -3,16 +3,18 @@
 import json
 import threading
 import time
+from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pytest
 
 from crabjax.config import from_overrides
 from crabjax.files import DataWarning
-from crabjax.labelling import Project, streaming
+from crabjax.labelling import Project, decisions, streaming
 from crabjax.labelling.answers import Answer
 from crabjax.labelling.decisions import PROBABILITIES, write_decisions
 from crabjax.labelling.learner import Learner
+from crabjax.labelling.seen import Seen, check_documents
 from crabjax.labelling.streaming import ahead
 
 SMALL = ["model.kernels=4", "model.embedding=4", "model.widths=2", "ensemble.epochs=2"]
@@ -122,6 +124,41 @@ def test_stopped_it_goes_on_where_it_was(project, stopped, tmp_path):
     assert not list(project.folder.glob(f"{PROBABILITIES}*"))
 
 
+def test_a_second_predict_waits_for_the_first(project, tmp_path, monkeypatch):
+    begun, other_predicts, real = threading.Event(), threading.Event(), streaming.predict_logits
+    calls = []
+
+    def counted(model, params, inputs, batch):
+        name = threading.current_thread().name
+        if not calls:
+            calls.append(name)
+        if name != calls[0]:
+            other_predicts.set()
+        elif not begun.is_set():
+            begun.set()
+            other_predicts.wait(2)
+        return real(model, params, inputs, batch)
+
+    monkeypatch.setattr(streaming, "predict_logits", counted)
+    monkeypatch.setattr(streaming, "ahead", iter)
+    learners = [project.learner().train() for _ in range(2)]
+    files = [tmp_path / "first.jsonl", tmp_path / "second.jsonl"]
+    with ThreadPoolExecutor(2) as threads:
+        first = threads.submit(write_decisions, project, learners[0], files[0])
+        assert begun.wait(60)
+        second = threads.submit(write_decisions, project, learners[1], files[1])
+        assert (first.result(60), second.result(60)) == (13, 13)
+    for path in files:
+        check(project, path)
+
+
+def test_a_lock_that_is_refused_is_named_and_memory_used(project, tmp_path):
+    (project.folder / decisions.LOCK).mkdir()
+    with pytest.warns(DataWarning, match=r"probabilities cannot be kept \(.*directory"):
+        write_decisions(project, project.learner(), tmp_path / "out.jsonl")
+    check(project, tmp_path / "out.jsonl")
+
+
 def test_with_other_answers_it_begins_again_and_says_so(project, stopped, tmp_path):
     project.add([Answer("x", "d20", ["red"])])
     with pytest.warns(DataWarning, match=r"probabilities\.part: made from other documents"):
@@ -155,6 +192,26 @@ def test_vectors_in_place_of_texts():
     suggestion = learner.ask(vectors, 5)
     assert len(set(suggestion.indices.tolist()) - set(range(30))) == 5
     assert learner.predict(vectors.astype(float)[:3]).shape == (3, 2)
+
+
+def test_vectors_stay_what_they_were_when_told():
+    config = from_overrides(["model.name=frozen", "ensemble.members=2", "ensemble.epochs=2"])
+    vectors = np.random.default_rng(0).normal(size=(20, 3)).astype(np.float32)
+    buffer = vectors.copy()
+    learner = Learner(config, ["a", "b"]).tell(buffer, [["a"], ["b"]] * 10)
+    buffer[:] = 0
+    expected = Learner(config, ["a", "b"]).tell(vectors, [["a"], ["b"]] * 10)
+    np.testing.assert_array_equal(learner.predict_proba(vectors), expected.predict_proba(vectors))
+
+
+def test_vectors_of_a_file_stay_there(tmp_path):
+    np.save(tmp_path / "vectors.npy", np.eye(4, dtype=np.float32))
+    seen = Seen()
+    seen.add(check_documents(np.load(tmp_path / "vectors.npy", mmap_mode="r")))
+    documents = seen.documents
+    assert isinstance(documents, np.ndarray)
+    assert not documents.flags.writeable
+    assert not documents.flags.owndata
 
 
 def test_saved_vectors_come_back(tmp_path):

@@ -1,4 +1,4 @@
-"""Reading and writing encoder files: every mistake is named, nothing is lost on the way."""
+"""Reading encoder files: every mistake is named, nothing is lost on the way."""
 
 import json
 import shutil
@@ -15,7 +15,6 @@ from crabjax.models.pretrained import (
     load_parameters,
     read_architecture,
     read_pooling,
-    save_pretrained,
 )
 from crabjax.models.transformer import parameter_shapes
 
@@ -133,35 +132,6 @@ def test_half_precision_files_load_as_float32(folder, dtype):
     found = load(folder)["head"]["dense"]["kernel"]
     assert found.dtype == np.float32
     np.testing.assert_allclose(found, expected, rtol=1e-2, atol=1e-6)
-
-
-def test_saving_gives_back_the_same_files(folder, tmp_path):
-    save_pretrained(tmp_path / "saved", read_architecture(folder), load(folder))
-    before = load_file(folder / "model.safetensors")
-    after = load_file(tmp_path / "saved" / "model.safetensors")
-    assert before.keys() == after.keys()
-    for name, value in before.items():
-        np.testing.assert_array_equal(value, after[name])
-    settings = json.loads((tmp_path / "saved" / "config.json").read_text())
-    original = json.loads((folder / "config.json").read_text())
-    assert {key: original[key] for key in settings} == settings
-
-
-def test_a_bert_classifier_survives_saving(tmp_path):
-    folder = FIXTURES / "tiny_bert"
-    params = load(folder)
-    params["head"] = {
-        "dense": {"kernel": np.eye(32, dtype=np.float32), "bias": np.zeros(32, np.float32)},
-        "output": {"kernel": np.ones((32, LABELS), np.float32), "bias": np.zeros(LABELS)},
-    }
-    save_pretrained(tmp_path, read_architecture(folder), params)
-    assert read_architecture(tmp_path) == read_architecture(folder)
-    found = load(tmp_path)
-    np.testing.assert_array_equal(found["head"]["output"]["kernel"], np.ones((32, LABELS)))
-    np.testing.assert_array_equal(
-        found["encoder"]["layers"]["expand"]["kernel"],
-        params["encoder"]["layers"]["expand"]["kernel"],
-    )
 
 
 @pytest.mark.parametrize(

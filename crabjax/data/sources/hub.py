@@ -104,9 +104,8 @@ def split_files(folder: Path, within: str = "") -> dict[str, list[Path]]:
     paths = [path for path in paths if within in path.relative_to(folder).as_posix()]
     found: dict[str, list[Path]] = {}
     for path in paths:
-        place = path.relative_to(folder).as_posix().lower()
-        names = [name for name, words in _SPLITS.items() if words.search(place)]
-        found.setdefault(names[0] if names else "", []).append(path)
+        folders = path.parent.relative_to(folder).as_posix()
+        found.setdefault(_split(path.name) or _split(folders), []).append(path)
     if not paths:
         raise DataError(f"{folder}: no file here that ends in {', '.join(ENDINGS)}")
     for name, files in found.items():
@@ -116,6 +115,11 @@ def split_files(folder: Path, within: str = "") -> dict[str, list[Path]]:
                 f"{files[1].relative_to(folder)}; choose a configuration with --within WORD"
             )
     return {name: found[name] for name in ("train", "test", "validation", "") if name in found}
+
+
+def _split(name: str) -> str:
+    """The split that a file or its folders are named after, or ""."""
+    return next((split for split, words in _SPLITS.items() if words.search(name.lower())), "")
 
 
 def _read(
