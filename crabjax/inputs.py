@@ -1,7 +1,6 @@
 """The one place where data and models meet: from texts or tokens to what a classifier takes."""
 
 import dataclasses
-import hashlib
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
@@ -34,7 +33,7 @@ from crabjax.models.pretrained_files import (
     find_pretrained,
     resolve_pretrained,
 )
-from crabjax.store import Plan, blocks_of, kept
+from crabjax.store import Plan, fingerprint, kept
 
 _IN_MEMORY = 1 << 26  # bytes up to which what is quickly made is made anew every time
 _FORMAT = 1  # raise the number when tokens or vectors are made otherwise
@@ -271,16 +270,6 @@ def _tokens(
             "tokenising the documents",
         )
     return tokens[:, : rounded(used_columns(tokens))]
-
-
-def fingerprint(*arrays: np.ndarray) -> str:
-    """A short hash of the content of arrays."""
-    digest = hashlib.sha256()
-    for array in arrays:
-        digest.update(f"{array.dtype}{array.shape}".encode())
-        for block in blocks_of(array):
-            digest.update(block.data)
-    return digest.hexdigest()[:16]
 
 
 def encoder_used(config: Config) -> str:

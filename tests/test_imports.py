@@ -35,7 +35,7 @@ ROOMS = {
     "strategies": "checks config keys pool scoring",
     "report": "files",
     "experiments": "config data devices ensemble files inputs keys metrics models pool"
-    " progress report seals strategies thresholds",
+    " progress report seals store strategies thresholds",
     "labelling": "checks config data ensemble files inputs keys metrics models pool progress"
     " report seals store strategies thresholds",
     "integrations": "checks config keys scoring strategies",

@@ -12,7 +12,6 @@ from crabjax.devices.processes import array_of_first
 from crabjax.inputs import (
     classifier,
     encoder_used,
-    fingerprint,
     first_inputs,
     load_dataset,
     model_inputs,
@@ -23,6 +22,7 @@ from crabjax.models import Model
 from crabjax.pool.diverse import first_batch
 from crabjax.pool.look import AllBut
 from crabjax.progress import doing
+from crabjax.store import fingerprint
 
 
 class ProblemError(ValueError):
