@@ -92,8 +92,8 @@ def test_half_of_the_first_batch_is_drawn_as_all_of_it_would_be(tmp_path):
 
 
 def test_classifiers_without_vectors_begin_at_random():
-    batches = [
+    covering, drawn = (
         prepare(from_dict(merge(TREE, {"loop": {"first_batch": how}}))).initial
         for how in ("half_covering", "random")
-    ]
-    np.testing.assert_array_equal(*batches)
+    )
+    np.testing.assert_array_equal(covering, drawn)

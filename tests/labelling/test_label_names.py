@@ -135,11 +135,11 @@ def test_more_texts_compile_nothing_more(encoder):
 
 def test_a_cold_start_does_not_cover_names(encoder):
     """Standardised similarities are far longer than vectors: they would decide alone."""
-    picks = [
+    named, plain = (
         Learner(make_config(encoder, model__label_names=own), NAMES).ask(TEXTS, 6).indices
         for own in (True, False)
-    ]
-    np.testing.assert_array_equal(*picks)
+    )
+    np.testing.assert_array_equal(named, plain)
 
 
 def test_saved_and_loaded_it_says_the_same(encoder, tmp_path):

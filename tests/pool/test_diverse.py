@@ -95,7 +95,8 @@ def plain_first_batch(vectors, key, rows, count, covered=3000):
     unit = {row: vectors[row] / np.linalg.norm(vectors[row]) for row in rest}
     matrix = np.stack([unit[row] for row in rest])
     start = matrix[starting_rows(matrix, count - count // 2, host_generator(key, "cluster"))]
-    centres = KMeans(len(start), init=start, random_state=0).fit(matrix).cluster_centers_
+    start_at: Any = start  # scikit-learn states a string
+    centres = KMeans(len(start), init=start_at, random_state=0).fit(matrix).cluster_centers_
     covering = []
     for centre in centres:
         left = [row for row in rest if row not in covering]
