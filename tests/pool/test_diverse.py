@@ -1,5 +1,7 @@
 """The cold start covers the pool."""
 
+from typing import Any
+
 import numpy as np
 import pytest
 from sklearn.cluster import KMeans
