@@ -75,13 +75,21 @@ def build(kind: type, tree: Any, source: str) -> Any:
     return _section(kind, tree, source, "", keys_of(kind))
 
 
-def merge(base: Mapping[str, Any], changes: Mapping[str, Any]) -> dict[str, Any]:
-    """``base`` with the leaves of ``changes`` put over it; an empty section changes nothing."""
+def merge(base: Mapping[str, Any], changes: Mapping[str, Any], top: bool = True) -> dict[str, Any]:
+    """``base`` with the leaves of ``changes`` put over it; an empty section changes nothing.
+
+    Args:
+      base: a tree of settings, or a part of one.
+      changes: put over it.
+      top: whether the keys are sections; a mapping inside of one may be a setting, taken back by
+        None.
+    """
     merged = dict(base)
     for key, value in changes.items():
-        if isinstance(merged.get(key), Mapping):
-            value = {} if value is None else value
-            merged[key] = merge(merged[key], value) if isinstance(value, Mapping) else value
+        if isinstance(merged.get(key), Mapping) and (
+            isinstance(value, Mapping) or (value is None and top)
+        ):
+            merged[key] = merge(merged[key], value or {}, top=False)
         else:
             merged[key] = value
     return merged

@@ -182,8 +182,11 @@ def experiment_settings(config: Config) -> dict[str, Any]:
     The preset is not among them: what it decides is.
     """
     tree = to_dict(config)
-    if not config.model.label_names:
-        tree["data"]["label_texts"] = None  # nothing reads them
+    # What nothing reads decides nothing.
+    if config.model.name != "frozen":
+        tree["model"]["label_names"], tree["loop"]["first_batch"] = False, "random"
+    if not tree["model"]["label_names"]:
+        tree["data"]["label_texts"] = None
     return flat({name: tree[name] for name in tree if name not in _NO_EXPERIMENT})
 
 

@@ -11,7 +11,8 @@ from crabjax.config import ConfigError, DataConfig
 from crabjax.store import Blocks, blocks_of, gather
 
 _SAMPLE = 10_000  # documents whose similarities are standardised; all, if there are no more
-_ALIKE = 1e-6  # a standard deviation that rounding could have made
+_ALIKE = 1e-4  # a standard deviation of cosines that tells nothing: copies, and what rounds off
+_FARTHEST = 10.0  # standard deviations: one odd text among copies must not decide alone
 
 
 def label_texts(config: DataConfig, names: Sequence[str]) -> list[str]:
@@ -44,7 +45,8 @@ class NameSimilarity(NamedTuple):
 
     def of(self, documents: np.ndarray) -> np.ndarray:
         """Standardised similarities float32 [n, K] of document vectors [n, D]."""
-        return (_unit(documents) @ self.names.T - self.mean) / self.deviation
+        away = (_unit(documents) @ self.names.T - self.mean) / self.deviation
+        return np.clip(away, -_FARTHEST, _FARTHEST)
 
     def beside(self, documents: np.ndarray, start: int) -> Blocks:
         """Rows [n, D + K] of document vectors, from ``start`` on, with their similarities."""
@@ -66,9 +68,9 @@ def compare_with_names(names: np.ndarray, documents: np.ndarray) -> NameSimilari
     count = min(len(documents), _SAMPLE)
     sample = gather(documents, np.arange(count) * len(documents) // count)
     cosines = _unit(sample) @ _unit(names).T  # [count, K]
-    deviation = cosines.std(axis=0)
+    mean, deviation = (one(cosines, axis=0, dtype=np.float64) for one in (np.mean, np.std))
     deviation[deviation < _ALIKE] = np.inf
-    return NameSimilarity(_unit(names), cosines.mean(axis=0), deviation)
+    return NameSimilarity(_unit(names), mean.astype(np.float32), deviation.astype(np.float32))
 
 
 def _unit(vectors: np.ndarray) -> np.ndarray:

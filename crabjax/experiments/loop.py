@@ -179,12 +179,18 @@ def query(config: Config, problem: Problem, seen: list[Pool], params: Any) -> li
     selections = []
     for row, (seed, pool) in enumerate(zip(config.loop.seeds, seen)):
         key, size = run_key(seed, "query", pool.round), config.loop.query_size
-        pool = strategy.narrowed(key, pool, size, config.strategy)
+        pool = _as_first(strategy.narrowed(key, pool, size, config.strategy))
         if strategy.needs_features(config.strategy):
             vectors = functools.partial(document_features, config, problem, params, row)
             pool = with_features(pool, strategy, vectors)
         selections.append(strategy(key, pool, size, config.strategy))
     return selections
+
+
+def _as_first(pool: Pool) -> Pool:
+    """With the first process's candidates: predictions may round otherwise on another machine."""
+    candidates = array_of_first(pool.candidates)
+    return pool._replace(look=pool.looked._replace(candidates=candidates))
 
 
 def reveal(labelled: np.ndarray, selections: list[Selection]) -> np.ndarray:

@@ -57,18 +57,19 @@ def check_whole(folder: Path) -> None:
     Raises:
       DataError: naming a file that is damaged or was cut short.
     """
-    for path in _own_files(folder, "*.json"):
-        check_json(path)
-    for path in folder.glob("*.safetensors"):
-        check_safetensors(path)
+    for path in _own_files(folder):
+        if path.suffix == ".json":
+            check_json(path)
+        elif path.suffix == ".safetensors":
+            check_safetensors(path)
 
 
 def encoder_fingerprint(folder: Path) -> str:
-    """A hash of all files that decide the tokens and vectors of an encoder.
+    """A hash of the files that decide the tokens and vectors of an encoder, whatever lies beside.
 
     Read once in a process, unless size or time of a file change.
     """
-    found = ((path, path.stat()) for path in _own_files(folder, "*.json", "*.txt", "*.safetensors"))
+    found = ((path, path.stat()) for path in _own_files(folder))
     stamps = tuple((path, about.st_size, about.st_mtime_ns) for path, about in found)
     return _hash_of(folder, stamps)
 
@@ -79,9 +80,8 @@ def _hash_of(folder: Path, files: tuple[tuple[Path, int, int], ...]) -> str:
     return hashlib.sha256("".join(lines).encode()).hexdigest()[:16]
 
 
-def _own_files(folder: Path, *patterns: str) -> list[Path]:
-    every = (*patterns, "1_Pooling/*.json")
-    return sorted(path for pattern in every for path in folder.glob(pattern))
+def _own_files(folder: Path) -> list[Path]:
+    return sorted(path for name in _FILES if (path := folder / name).is_file())
 
 
 def _on_this_machine(name: str) -> Path | None:

@@ -2,6 +2,7 @@
 
 Neither draw depends on a prediction, so only what is drawn need be predicted: a round costs the
 same however large U is. Only a refinement that goes by the pseudo labels of all of U must see it.
+Of a wide draw, predictions then say which part is scored.
 """
 
 import math
@@ -132,9 +133,12 @@ def narrow(key: jax.Array, look: Look, probabilities: np.ndarray, limit: int) ->
       probabilities: of the members for these, [E, X, K].
       limit: how many are kept.
     """
+    generator = host_generator(key, "narrow")
     spread = probabilities.var(axis=0).sum(axis=1)  # [X]
-    disputed, others = np.split(np.argsort(-spread, kind="stable"), [limit // 2])
-    chance = host_generator(key, "narrow").choice(others, limit - len(disputed), replace=False)
+    order = generator.permutation(len(spread))  # those that are disputed alike: in no order
+    order = order[np.argsort(-spread[order], kind="stable")]
+    disputed, others = np.split(order, [limit // 2])
+    chance = generator.choice(others, limit - len(disputed), replace=False)
     return look._replace(candidates=look.candidates[np.sort([*disputed, *chance])])
 
 

@@ -20,6 +20,7 @@ from crabjax.config import (
     to_dict,
     to_yaml,
 )
+from crabjax.config.build import merge
 
 
 def write(folder, text, name="own.yaml"):
@@ -384,10 +385,32 @@ def test_words_for_labels_are_a_mapping(tmp_path):
 
 
 def test_words_that_nothing_reads_are_no_part_of_an_experiment():
+    frozen = {"model": {"name": "frozen"}}
     texts = {"data": {"label_texts": {"C15": "performance"}}}
-    unread = {"model": {"label_names": False}}
-    assert experiment_settings(from_dict(texts)) != experiment_settings(from_dict({}))
-    assert experiment_settings(from_dict(texts | unread)) == experiment_settings(from_dict(unread))
+    unread = {"model": {"name": "frozen", "label_names": False}}
+    settings = lambda *trees: experiment_settings(
+        from_dict(dict(pair for t in trees for pair in t.items()))
+    )
+    assert settings(texts, frozen) != settings(frozen)
+    assert settings(texts, unread) == settings(unread)
+
+
+def test_names_and_first_batches_are_no_part_of_what_has_no_vectors():
+    """A run of a text classifier from before they existed goes on with its own command."""
+    before = from_stored({"model": {"name": "text_cnn"}}, "there")
+    now = from_dict({"model": {"name": "text_cnn"}})
+    for key in ("model.label_names", "loop.first_batch", "data.label_texts"):
+        assert experiment_settings(before)[key] == experiment_settings(now)[key]
+
+
+def test_a_mapping_is_taken_back_by_null_and_an_empty_section_changes_nothing():
+    base = {"data": {"label_texts": {"C15": "performance"}, "name": "news"}}
+    assert merge(base, {"data": {"label_texts": None}}) == {
+        "data": {"label_texts": None, "name": "news"}
+    }
+    assert merge(base, {"data": None}) == base
+    words = {"data": {"label_texts": {"M13": "money"}}}
+    assert merge(base, words)["data"]["label_texts"] == {"C15": "performance", "M13": "money"}
 
 
 def test_what_was_stored_before_names_and_first_batches_goes_on_without():

@@ -95,3 +95,13 @@ def test_words_for_what_is_no_label():
     config = DataConfig(label_texts={"C155": "performance"})
     with pytest.raises(ConfigError, match=r"data.label_texts: 'C155' is not a label; .* C15\?"):
         label_texts(config, ("C15", "GPOL"))
+
+
+def test_copies_of_one_text_tell_nothing_and_one_odd_text_does_not_decide_alone():
+    copies = np.repeat(DOCUMENTS[:1], 10_000, axis=0)
+    similarity = compare_with_names(NAMES, copies)
+    np.testing.assert_array_equal(similarity.of(DOCUMENTS), np.zeros((len(DOCUMENTS), len(NAMES))))
+    copies[7] = DOCUMENTS[1]
+    found = compare_with_names(NAMES, copies).of(DOCUMENTS)
+    assert np.abs(found).max() <= 10
+    assert np.isfinite(found).all()
