@@ -7,9 +7,10 @@ place.
 
 import logging
 import math
+from collections import Counter
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, TypeVar
 
 import jax
 import numpy as np
@@ -23,28 +24,23 @@ log = logging.getLogger(__name__)
 Result = TypeVar("Result")
 
 
-class _Target(NamedTuple):
-    """What a program is compiled for, and which operations are then computed in passing."""
-
-    platform: str
-    fused: frozenset[str]
-
-
-# Estimates are 0.7 to 1.2 times what XLA reports; other processes need room as well.
+# Estimates are 0.76 to 1.16 times what XLA reports; other processes need room as well.
 MARGIN = 1.5
 
 # Computed where they are used, inside the program of the operation that uses them.
 _FUSED = frozenset(
     """
-    abs add add_any and broadcast_in_dim clamp concatenate convert_element_type copy copy_p div eq
-    erf erfc exp exp2 expand_dims floor ge gt integer_pow iota is_finite le log log1p logistic lt
-    max min mul name ne neg not or pad pow random_unwrap random_wrap reduce_precision rem reshape
-    rev rsqrt select_n shift_left shift_right_logical sign slice split sqrt square squeeze
-    stop_gradient sub tanh transpose xor
+    abs add add_any and broadcast_in_dim clamp concatenate convert_element_type copy copy_p div
+    empty2 eq erf erfc exp exp2 expand_dims floor ge gt integer_pow iota is_finite le log log1p
+    logistic lt max min mul name ne neg not or pad pow random_unwrap random_wrap reduce_precision
+    rem reshape rev rsqrt select_n shift_left shift_right_logical sign slice split sqrt square
+    squeeze stop_gradient sub tanh transpose xor
     """.split()  # noqa: SIM905
 )
-# Compilers for CPU store these rather than compute them twice.
-_STORED_ON_CPU = frozenset(("erf", "erfc", "exp", "log", "log1p", "logistic", "pow", "tanh"))
+# Compilers for CPU store these rather than compute them once for every use.
+_COSTLY_ON_CPU = frozenset(("erf", "erfc", "exp", "log", "log1p", "logistic", "pow", "tanh"))
+# The same memory, read as another shape.
+_RESHAPES = frozenset(("reshape", "squeeze", "expand_dims"))
 # Of these there is nothing left in a compiled program but what they call.
 _CALLS = frozenset(("jit", "pjit", "closed_call", "custom_jvp_call", "custom_vjp_call"))
 
@@ -99,14 +95,13 @@ def program_bytes(program: jax.stages.Traced, platform: str | None = None) -> in
       platform: it will be compiled for; None for that of this process's devices.
     """
     platform = platform or jax.default_backend()
-    target = _Target(platform, _FUSED - _STORED_ON_CPU if platform == "cpu" else _FUSED)
     jaxpr = program.jaxpr.jaxpr
     given = sum(_bytes(variable) for variable in {*jaxpr.invars, *jaxpr.constvars})
     results = sum(_bytes(one) for one in jaxpr.outvars)
     # Results take the place of arguments that are given away.
     donated = [one for one in jax.tree.leaves(program.args_info) if one.donated]
     replaced = sum(math.prod(one.shape) * one.dtype.itemsize for one in donated)
-    return given + max(0, results - replaced) + _temporary_bytes(jaxpr, target)
+    return given + max(0, results - replaced) + _temporary_bytes(jaxpr, platform)
 
 
 def compiled_bytes(program: jax.stages.Compiled) -> int:
@@ -132,46 +127,89 @@ def halve_once(what: str, size: int, call: Callable[[int], Result]) -> Result:
     return call(smaller)
 
 
-def _temporary_bytes(jaxpr: Any, target: _Target) -> int:
+def _temporary_bytes(jaxpr: Any, platform: str) -> int:
     """The most memory alive at once besides the arguments and results."""
-    last_use, stored = _uses(jaxpr, target)
-    results = set(_variables(jaxpr.outvars))
+    last_use, stored = _uses(jaxpr, platform)
+    results = _places_of_results(jaxpr)
     alive: dict[Any, int] = {}
     most = 0
     for position, equation in enumerate(jaxpr.eqns):
-        inner = inner_programs(equation, target.platform)
-        inside = max((_temporary_bytes(one, target) for one in inner), default=0)
+        inner = inner_programs(equation, platform)
+        inside = max((_temporary_bytes(one, platform) for one in inner), default=0)
+        carried = _carried(equation)
         alive |= {
             variable: size
-            for variable, size in _sizes(equation, target)
-            if variable in last_use and variable in stored and variable not in results
+            for variable, size in _sizes(equation, platform)
+            if variable in stored
+            and variable not in results
+            # What a loop carries it has, whether or not it is read afterwards.
+            and (variable in last_use or variable in carried)
         }
+        # And in the place of what it starts from, where that is not read again.
+        for start in _variables(carried.values()):
+            if last_use[start] == position:
+                alive.pop(start, None)
         most = max(most, sum(alive.values()) + inside)
-        alive = {one: size for one, size in alive.items() if last_use[one] > position}
+        alive = {one: size for one, size in alive.items() if last_use.get(one, 0) > position}
     return most
 
 
-def _sizes(equation: Any, target: _Target) -> Iterator[tuple[Any, int]]:
+def _places_of_results(jaxpr: Any) -> set[Any]:
+    """Results, and what has their memory under another shape."""
+    places = set(_variables(jaxpr.outvars))
+    for equation in reversed(jaxpr.eqns):
+        if equation.primitive.name in _RESHAPES and places.intersection(equation.outvars):
+            places |= set(_variables(equation.invars))
+    return places
+
+
+def _carried(equation: Any) -> dict[Any, Any]:
+    """What each result of a loop that is updated in place starts from."""
+    params = equation.params
+    if equation.primitive.name == "while":
+        first = params["cond_nconsts"] + params["body_nconsts"]
+        return dict(zip(equation.outvars, equation.invars[first:]))
+    if equation.primitive.name == "scan":
+        first, count = params["num_consts"], params["num_carry"]
+        return dict(zip(equation.outvars, equation.invars[first : first + count]))
+    return {}
+
+
+def _sizes(equation: Any, platform: str) -> Iterator[tuple[Any, int]]:
     """The memory of each result.
 
-    A loop that is written out keeps no copies for its later turns: of what a turn leaves for the
-    backward pass, only what compilers store gets memory, and that once.
+    A choice by platform hands on what it is given and what branches not taken would leave for the
+    backward pass, as zeros: neither is stored. A loop that is written out keeps no copies for its
+    later turns: of what a turn leaves for the backward pass, only what compilers store gets memory,
+    and that once.
     """
     params = equation.params
+    if params.get("branches_platforms"):
+        (chosen,) = inner_programs(equation, platform)
+        for variable, roots in zip(equation.outvars, _roots_of_results(chosen, platform)):
+            yield variable, _bytes(variable) if roots - {*chosen.invars} else 0
+        return
     if equation.primitive.name != "scan" or params["unroll"] != params["length"]:
         yield from ((variable, _bytes(variable)) for variable in equation.outvars)
         return
     turn, carried = params["jaxpr"].jaxpr, params["num_carry"]
-    _, stored = _uses(turn, target)
-    makers = {result: one for one in turn.eqns for result in one.outvars}
     counted = {*turn.invars[: params["num_consts"]], *turn.invars[params["num_consts"] + carried :]}
-    for place, (variable, of_turn) in enumerate(zip(equation.outvars, turn.outvars)):
+    for place, (variable, roots) in enumerate(
+        zip(equation.outvars, _roots_of_results(turn, platform))
+    ):
         if place < carried:
             yield variable, _bytes(variable)
             continue
-        roots = _roots(of_turn, makers, stored) - counted
+        roots -= counted
         counted |= roots
         yield variable, params["length"] * sum(map(_bytes, roots))
+
+
+def _roots_of_results(jaxpr: Any, platform: str) -> list[set[Any]]:
+    """What is stored of each result of a program."""
+    _, stored = _uses(jaxpr, platform)
+    makers = {result: one for one in jaxpr.eqns for result in one.outvars}
+    return [_roots(one, makers, stored) for one in jaxpr.outvars]
 
 
 def _roots(variable: Any, makers: dict[Any, Any], stored: set[Any]) -> set[Any]:
@@ -187,19 +225,20 @@ def _roots(variable: Any, makers: dict[Any, Any], stored: set[Any]) -> set[Any]:
     }
 
 
-def _uses(jaxpr: Any, target: _Target) -> tuple[dict[Any, int], set[Any]]:
+def _uses(jaxpr: Any, platform: str) -> tuple[dict[Any, int], set[Any]]:
     """The last equation that needs each variable, and the variables that get memory."""
     last_use: dict[Any, int] = {}
     stored = set()
+    users = Counter(one for equation in jaxpr.eqns for one in {*_variables(equation.invars)})
     for position, equation in enumerate(jaxpr.eqns):
-        in_passing = _is_fused(equation, target)
+        in_passing = _is_fused(equation, platform)
         reduction = equation.primitive.name.startswith("reduce_")
         for variable in _variables(equation.invars):
             last_use[variable] = position
             if not in_passing and not reduction:
                 stored.add(variable)
-        if not in_passing:
-            stored |= set(equation.outvars)
+        costly = platform == "cpu" and _is_costly(equation, platform)
+        stored |= {one for one in equation.outvars if not in_passing or (costly and users[one] > 1)}
     last_use |= dict.fromkeys(_variables(jaxpr.outvars), len(jaxpr.eqns))
     # What a fused value is computed from must stay until the value is used.
     for equation in reversed(jaxpr.eqns):
@@ -210,11 +249,18 @@ def _uses(jaxpr: Any, target: _Target) -> tuple[dict[Any, int], set[Any]]:
     return last_use, stored
 
 
-def _is_fused(equation: Any, target: _Target) -> bool:
+def _is_fused(equation: Any, platform: str) -> bool:
     if equation.primitive.name not in _CALLS:
-        return equation.primitive.name in target.fused
-    inner = inner_programs(equation, target.platform)
-    return all(_is_fused(one, target) for program in inner for one in program.eqns)
+        return equation.primitive.name in _FUSED
+    inner = inner_programs(equation, platform)
+    return all(_is_fused(one, platform) for program in inner for one in program.eqns)
+
+
+def _is_costly(equation: Any, platform: str) -> bool:
+    if equation.primitive.name not in _CALLS:
+        return equation.primitive.name in _COSTLY_ON_CPU
+    inner = inner_programs(equation, platform)
+    return any(_is_costly(one, platform) for program in inner for one in program.eqns)
 
 
 def inner_programs(equation: Any, platform: str) -> Iterator[Any]:

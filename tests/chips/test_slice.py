@@ -15,7 +15,7 @@ from crabjax.ensemble import on_mesh
 from crabjax.ensemble.train import Recipe, TrainingData
 from crabjax.models import build_model
 from crabjax.pool.score import _score_on_mesh
-from crabjax.scoring import BetaRule
+from crabjax.scoring import BetaRule, expected_loss_reduction, total_loss_reduction
 
 MEMBERS, DOCUMENTS, TOKENS, WORDS, LABELS = 14, 640, 64, 5000, 10
 MODEL = build_model(ModelConfig(name="text_cnn"), WORDS, LABELS)
@@ -64,11 +64,12 @@ def test_prediction_exchanges_nothing(mesh):
     assert table < report.arguments < 2 * table
 
 
-def test_scores_exchange_nothing(mesh):
+@pytest.mark.parametrize("kernel", [expected_loss_reduction, total_loss_reduction])
+def test_scores_exchange_nothing(mesh, kernel):
     candidates = shape(mesh, jnp.float32, (512, 5, LABELS), (ENSEMBLE, POOL))
     anchors = shape(mesh, jnp.float32, (5, 96, LABELS))
     weights = shape(mesh, jnp.float32, (LABELS,))
-    report = compiled(_score_on_mesh, mesh, BetaRule(), candidates, anchors, weights)
+    report = compiled(_score_on_mesh, mesh, kernel, BetaRule(), candidates, anchors, weights)
     assert report.collectives == ()
 
 
