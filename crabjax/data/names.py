@@ -67,10 +67,11 @@ def compare_with_names(names: np.ndarray, documents: np.ndarray) -> NameSimilari
     """
     count = min(len(documents), _SAMPLE)
     sample = gather(documents, np.arange(count) * len(documents) // count)
-    cosines = _unit(sample) @ _unit(names).T  # [count, K]
-    mean, deviation = (one(cosines, axis=0, dtype=np.float64) for one in (np.mean, np.std))
-    deviation[deviation < _ALIKE] = np.inf
-    return NameSimilarity(_unit(names), mean.astype(np.float32), deviation.astype(np.float32))
+    # In float32 the sums over many copies of a text round to a spread that is not there.
+    cosines = (_unit(sample) @ _unit(names).T).astype(np.float64)  # [count, K]
+    mean, deviation = cosines.mean(axis=0), cosines.std(axis=0)
+    apart = np.where(deviation < _ALIKE, np.inf, deviation)
+    return NameSimilarity(_unit(names), mean.astype(np.float32), apart.astype(np.float32))
 
 
 def _unit(vectors: np.ndarray) -> np.ndarray:
