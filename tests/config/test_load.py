@@ -6,16 +6,12 @@ from crabjax.config import (
     CONFIG_FOLDER,
     Config,
     ConfigError,
-    ConfigWarning,
-    DevicesConfig,
     StrategyConfig,
-    experiment_settings,
     find_config,
     from_dict,
     from_overrides,
     from_stored,
     load_config,
-    load_stored,
     load_variants,
     to_dict,
     to_yaml,
@@ -247,69 +243,10 @@ def test_figures_are_those_of_the_paper(path):
         assert whole.data.name == "mimic"
 
 
-OLD_NAMES = """
-ensemble: {members_at_once: 3, epochs: 7}
-data: {cache: false}
-variants:
-  small: {ensemble.predict_batch: 16}
-"""
-
-
-def test_old_names_are_read_and_the_new_ones_said(tmp_path):
-    path = write(tmp_path, OLD_NAMES)
-    with pytest.warns(ConfigWarning) as said:
-        config = load_config(path, ["ensemble.members_at_once=4"])
-    assert config.devices == DevicesConfig(members_at_once=4, predict_batch=16, cache=False)
-    assert config.ensemble.epochs == 7
-    assert sorted(str(one.message).removeprefix(f"{path}: ") for one in said) == [
-        "--set: ensemble.members_at_once is now devices.members_at_once",
-        "data.cache is now devices.cache",
-        "ensemble.members_at_once is now devices.members_at_once",
-        "variants.small: ensemble.predict_batch is now devices.predict_batch",
-    ]
-
-
-def test_the_new_name_wins_over_the_old_one(tmp_path):
-    path = write(tmp_path, "data: {cache: false}\ndevices: {cache: true}")
-    with pytest.warns(ConfigWarning):
-        assert load_config(path).devices.cache
-    path = write(tmp_path, "data: {cache: false}\ndevices: auto")
-    with pytest.warns(ConfigWarning):
-        assert not load_config(path).devices.cache
-
-
-def test_experiment_settings_leave_out_what_changes_no_record():
-    settings = experiment_settings(Config())
-    assert settings["data.synthetic.roots"] == 4
-    assert not [key for key in settings if key.startswith(("devices", "output"))]
-
-
 def test_variants_written_as_sections_keep_their_strategies(tmp_path):
     text = "variants: {a: {strategy: {name: crab, beta: 1}}, b: {strategy: {name: random}}}"
     with pytest.raises(ConfigError, match="the variants of the file have strategies of their own"):
         load_variants(write(tmp_path, text), ["strategy.name=besra"])
-
-
-@pytest.mark.parametrize("tree", [None, [], "text"])
-def test_what_is_no_tree_of_settings_is_named(tree):
-    for read in (from_dict, from_stored):
-        with pytest.raises(ConfigError, match="there: expected sections, found"):
-            read(tree, "there")
-
-
-def test_a_stored_file_is_read_without_a_word_whatever_its_age(tmp_path):
-    path = write(tmp_path, "ensemble: {members_at_once: 3}\nstrategy: {beta: 2}")
-    config = load_stored(path)
-    assert (config.devices.members_at_once, config.strategy.beta) == (3, 2.0)
-    with pytest.raises(ConfigError, match=r"own\.yaml:1:2: not valid YAML"):
-        load_stored(write(tmp_path, "{"))
-    with pytest.raises(ConfigError, match="cannot be read"):
-        load_stored(tmp_path / "nowhere.yaml")
-
-
-def test_a_preset_is_what_it_decides():
-    assert experiment_settings(from_dict({"preset": "paper"})) != experiment_settings(Config())
-    assert "preset" not in experiment_settings(Config())
 
 
 @pytest.mark.parametrize(
@@ -348,12 +285,6 @@ def test_a_strategy_given_twice_is_an_error():
         load_variants("demo.yaml", ["strategy.name=crab, crab"])
 
 
-def test_a_stored_configuration_that_is_gone_is_named_and_nothing_else(tmp_path):
-    with pytest.raises(ConfigError, match=r"config\.yaml: cannot be read \(No such file") as caught:
-        load_stored(tmp_path / "config.yaml")
-    assert "did you mean" not in str(caught.value)
-
-
 def test_the_platform_decides_the_precision_that_is_left_to_it():
     model = from_overrides([]).model
     assert model.precision == "auto"
@@ -364,13 +295,6 @@ def test_the_platform_decides_the_precision_that_is_left_to_it():
     ]
     stated = from_overrides(["model.precision=bfloat16"]).model
     assert stated.on("cpu") is stated
-
-
-def test_recomputation_is_no_part_of_the_experiment():
-    with pytest.warns(ConfigWarning, match=r"model\.rematerialise is now devices\.rematerialise"):
-        old = from_overrides(["model.rematerialise=true"])
-    assert old.devices.rematerialise is True
-    assert experiment_settings(old) == experiment_settings(from_overrides([]))
 
 
 def test_words_for_labels_are_a_mapping(tmp_path):
@@ -384,25 +308,6 @@ def test_words_for_labels_are_a_mapping(tmp_path):
             from_overrides([f"data.label_texts={wrong}"])
 
 
-def test_words_that_nothing_reads_are_no_part_of_an_experiment():
-    frozen = {"model": {"name": "frozen"}}
-    texts = {"data": {"label_texts": {"C15": "performance"}}}
-    unread = {"model": {"name": "frozen", "label_names": False}}
-    settings = lambda *trees: experiment_settings(
-        from_dict(dict(pair for t in trees for pair in t.items()))
-    )
-    assert settings(texts, frozen) != settings(frozen)
-    assert settings(texts, unread) == settings(unread)
-
-
-def test_names_and_first_batches_are_no_part_of_what_has_no_vectors():
-    """A run of a text classifier from before they existed goes on with its own command."""
-    before = from_stored({"model": {"name": "text_cnn"}}, "there")
-    now = from_dict({"model": {"name": "text_cnn"}})
-    for key in ("model.label_names", "loop.first_batch", "data.label_texts"):
-        assert experiment_settings(before)[key] == experiment_settings(now)[key]
-
-
 def test_a_mapping_is_taken_back_by_null_and_an_empty_section_changes_nothing():
     base = {"data": {"label_texts": {"C15": "performance"}, "name": "news"}}
     assert merge(base, {"data": {"label_texts": None}}) == {
@@ -411,10 +316,3 @@ def test_a_mapping_is_taken_back_by_null_and_an_empty_section_changes_nothing():
     assert merge(base, {"data": None}) == base
     words = {"data": {"label_texts": {"M13": "money"}}}
     assert merge(base, words)["data"]["label_texts"] == {"C15": "performance", "M13": "money"}
-
-
-def test_what_was_stored_before_names_and_first_batches_goes_on_without():
-    tree = to_dict(Config())
-    del tree["model"]["label_names"], tree["data"]["label_texts"], tree["loop"]["first_batch"]
-    config = from_stored(tree, "there")
-    assert (config.model.label_names, config.loop.first_batch) == (False, "random")
