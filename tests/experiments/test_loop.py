@@ -177,6 +177,21 @@ def test_a_sample_drawn_first_gives_the_picks_of_one_drawn_from_all_predictions(
         assert selection.info == expected.info
 
 
+def test_only_what_is_left_of_a_first_look_gets_document_vectors(monkeypatch):
+    config = replace(SAMPLED, strategy=replace(SAMPLED.strategy, name="crab", first_look=90))
+    problem = prepare(config)
+    state = State(1, problem.initial)
+    params, _ = loop.fit(config, problem, state)
+    seen = pools(config, problem, params, state, loop.look(config, problem, state))
+    asked, features = [], document_features
+    monkeypatch.setattr(
+        loop, "document_features", lambda *given: asked.append(given[-1]) or features(*given)
+    )
+    loop.query(config, problem, seen, params)
+    assert [len(rows) for rows in asked] == [config.strategy.candidate_limit] * len(seen)
+    assert all(len(pool.candidates) == 90 for pool in seen)
+
+
 def test_a_run_goes_on_from_a_checkpoint_of_masks(tmp_path):
     """Until 0.2 checkpoints held a mask of all documents in place of labelled rows."""
     config = replace(SAMPLED, loop=replace(SAMPLED.loop, rounds=2))

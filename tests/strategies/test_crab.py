@@ -312,8 +312,11 @@ def test_it_chooses_from_a_first_look_by_disagreement():
     assert len(narrowed.candidates) == 2 * len(disputed)
     assert set(disputed) < set(narrowed.candidates)
     np.testing.assert_array_equal(narrowed.unlabelled, drawn.unlabelled)  # a uniform sample still
+    part = drawn._replace(look=drawn.looked._replace(candidates=pool.unlabelled[3:]))
+    assert set(disputed[1:]) < set(strategy.narrowed(key, part, 10, config).candidates)
     found = strategy(key, pool, 10, config)
     assert sum(found.info["candidates"].values()) == 2 * len(disputed)
+    np.testing.assert_array_equal(found.indices, strategy(key, narrowed, 10, config).indices)
     assert strategy.narrowed(key, narrowed, 10, config) is narrowed
     assert get_strategy("entropy").narrowed(key, drawn, 10, config) is drawn
     small = dataclasses.replace(config, first_look=pool.logits.shape[1])  # for larger pools only
