@@ -2,7 +2,7 @@
 
 import dataclasses
 from collections.abc import Callable, Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import jax
 import numpy as np
@@ -19,7 +19,7 @@ from crabjax.data.encode import (
     used_columns,
 )
 from crabjax.data.load import Dataset, load_data
-from crabjax.data.names import NameSimilarity, compare_with_names, label_texts
+from crabjax.data.names import BesideNames, NameSimilarity, compare_with_names, label_texts
 from crabjax.data.splits import find_files
 from crabjax.data.vectors import find_vectors
 from crabjax.files import DataError
@@ -44,7 +44,7 @@ class EncodedTexts(NamedTuple):
     """Documents as arrays, and the classifier that takes them."""
 
     tokenizer: Tokenizer | None  # of texts
-    inputs: np.ndarray  # [N, ...]
+    inputs: Any  # [N, ...], perhaps mapped, or made when read
     model: Model
     names: NameSimilarity | None  # what compares further documents with label names
 
@@ -52,7 +52,7 @@ class EncodedTexts(NamedTuple):
 class Inputs(NamedTuple):
     """What the classifier takes of documents, and what makes the same of others."""
 
-    array: np.ndarray  # [N, ...]
+    array: Any  # [N, ...], perhaps mapped, or made when read
     names: NameSimilarity | None
 
 
@@ -108,8 +108,7 @@ def model_inputs(
     """
     if config.model.name != "frozen" or config.data.vectors is not None:
         return tokens
-    key, vectors = _encoder_vectors(config, tokens)
-    return vectors if names is None else _beside_names(config, key, vectors, names)
+    return _beside_names(_encoder_vectors(config, tokens), names)
 
 
 def first_inputs(
@@ -125,22 +124,22 @@ def first_inputs(
     """
     if not has_names(config, len(label_names)):
         return Inputs(model_inputs(config, tokens), None)
-    key, vectors = _encoder_vectors(config, tokens)
+    vectors = _encoder_vectors(config, tokens)
     texts = label_texts(config.data, label_names)
     most = config.data.max_tokens
     of_names = model_inputs(config, _tokens(config, _text_tokenizer(config, texts), texts, most))
     names = compare_with_names(of_names, vectors[:documents])
-    return Inputs(_beside_names(config, key, vectors, names), names)
+    return Inputs(_beside_names(vectors, names), names)
 
 
-def _encoder_vectors(config: Config, tokens: np.ndarray) -> tuple[str, np.ndarray]:
-    """Vectors [N, D] of a frozen encoder, and a hash of what they follow from."""
+def _encoder_vectors(config: Config, tokens: np.ndarray) -> np.ndarray:
+    """Vectors [N, D] of a frozen encoder."""
     model = config.model.on(jax.default_backend())
     encoder = encoder_fingerprint(resolve_pretrained(model.pretrained))
     key = settings_hash([fingerprint(tokens), encoder, model.precision, embed.WINDOW, _FORMAT])
     plan = Plan(key, (len(tokens), vector_width(model.pretrained)), "float32")
     with kept_folder(key if config.devices.cache else None) as folder:
-        return key, kept(
+        return kept(
             None if folder is None else folder / "vectors",
             plan,
             lambda start: encode_documents(
@@ -150,23 +149,18 @@ def _encoder_vectors(config: Config, tokens: np.ndarray) -> tuple[str, np.ndarra
         )
 
 
-def _beside_names(
-    config: Config, key: str, vectors: np.ndarray, names: NameSimilarity
-) -> np.ndarray:
-    """Vectors and similarities [N, D + K]; where they are many, in a file, a block at a time."""
-    key = settings_hash([key, fingerprint(*names)])
-    plan = Plan(key, (len(vectors), vectors.shape[1] + len(names.names)), "float32")
-    with kept_folder(key if config.devices.cache and plan.bytes > _IN_MEMORY else None) as folder:
-        return kept(
-            None if folder is None else folder / "vectors",
-            plan,
-            lambda start: names.beside(vectors, start),
-            "comparing documents with label names",
-        )
+def _beside_names(vectors: np.ndarray, names: NameSimilarity | None) -> Any:
+    """With similarities to names, if there are any, as rows [N, D + K]; of many, made when read."""
+    if names is None:
+        return vectors
+    both = BesideNames(vectors, names)
+    return both if vectors.nbytes > _IN_MEMORY else np.asarray(both)
 
 
-def without_names(inputs: np.ndarray, names: NameSimilarity | None) -> np.ndarray:
+def without_names(inputs: Any, names: NameSimilarity | None) -> np.ndarray:
     """What documents are told apart by: inputs [N, ...] but for similarities to names."""
+    if isinstance(inputs, BesideNames):
+        return inputs.base
     return inputs if names is None else inputs[:, : -len(names.names)]
 
 

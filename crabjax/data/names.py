@@ -3,12 +3,12 @@
 import difflib
 import re
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from crabjax.config import ConfigError, DataConfig
-from crabjax.store import Blocks, blocks_of, gather
+from crabjax.store import gather
 
 _SAMPLE = 10_000  # documents whose similarities are standardised; all, if there are no more
 _ALIKE = 1e-4  # a standard deviation of cosines that tells nothing: copies, and what rounds off
@@ -48,11 +48,31 @@ class NameSimilarity(NamedTuple):
         away = (_unit(documents) @ self.names.T - self.mean) / self.deviation
         return np.clip(away, -_FARTHEST, _FARTHEST)
 
-    def beside(self, documents: np.ndarray, start: int) -> Blocks:
-        """Rows [n, D + K] of document vectors, from ``start`` on, with their similarities."""
-        for block in blocks_of(documents[start:]):
-            yield slice(start, start + len(block)), np.hstack([block, self.of(block)])
-            start += len(block)
+
+class BesideNames:
+    """Document vectors with their similarities to names, float32 [N, D + K], made when read.
+
+    Vectors may be a file that is mapped; nothing is written beside it. Rows by number are an array
+    in memory, a slice is another of these.
+    """
+
+    def __init__(self, vectors: np.ndarray, names: NameSimilarity):
+        self.base, self.names = vectors, names  # base: as arrays call what they lie in
+        self.shape = len(vectors), vectors.shape[1] + len(names.names)
+        self.dtype, self.ndim = np.dtype(np.float32), 2
+
+    def __len__(self) -> int:
+        return len(self.base)
+
+    def __getitem__(self, rows: slice | np.ndarray) -> Any:
+        part = self.base[rows]
+        return BesideNames(part, self.names) if isinstance(rows, slice) else self._of(part)
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray:
+        return self._of(self.base)
+
+    def _of(self, vectors: np.ndarray) -> np.ndarray:
+        return np.hstack([vectors, self.names.of(vectors)])
 
 
 def compare_with_names(names: np.ndarray, documents: np.ndarray) -> NameSimilarity:
@@ -67,11 +87,10 @@ def compare_with_names(names: np.ndarray, documents: np.ndarray) -> NameSimilari
     """
     count = min(len(documents), _SAMPLE)
     sample = gather(documents, np.arange(count) * len(documents) // count)
-    # In float32 the sums over many copies of a text round to a spread that is not there.
-    cosines = (_unit(sample) @ _unit(names).T).astype(np.float64)  # [count, K]
-    mean, deviation = cosines.mean(axis=0), cosines.std(axis=0)
-    apart = np.where(deviation < _ALIKE, np.inf, deviation)
-    return NameSimilarity(_unit(names), mean.astype(np.float32), apart.astype(np.float32))
+    cosines = _unit(sample) @ _unit(names).T  # [count, K]
+    spread = cosines.std(axis=0)
+    apart = np.where(spread < _ALIKE, np.inf, spread)
+    return NameSimilarity(_unit(names), cosines.mean(axis=0), apart)
 
 
 def _unit(vectors: np.ndarray) -> np.ndarray:

@@ -34,7 +34,7 @@ def in_batches(
         order of their length, each batch a quarter, half, three quarters or all of T wide.
     """
     check_not_empty("inputs", rows)
-    rows = np.asarray(rows)
+    rows = np.asarray(rows) if isinstance(rows, jax.Array) else rows
     firsts = range(0, len(rows), size)
     order, widths = by_length(rows, size) if cut else (np.arange(len(rows)), None)
 

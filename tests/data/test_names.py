@@ -2,13 +2,15 @@
 
 import math
 
+import jax.numpy as jnp
 import numpy as np
 import pytest
 
 from crabjax.config import ConfigError, DataConfig
 from crabjax.data import names as module
-from crabjax.data.names import compare_with_names, label_texts
-from crabjax.store import Plan, kept
+from crabjax.data.names import BesideNames, compare_with_names, label_texts
+from crabjax.devices.batches import in_batches
+from crabjax.store import blocks_of, gather
 
 GENERATOR = np.random.default_rng(0)
 NAMES = GENERATOR.normal(size=(3, 5)).astype(np.float32)
@@ -61,17 +63,22 @@ def test_vectors_of_zeros_are_no_error():
     assert np.isfinite(similarity.of(0 * DOCUMENTS)).all()
 
 
-def test_blocks_are_vectors_with_similarities_from_any_start(tmp_path, monkeypatch):
-    blocks = module.blocks_of
-    monkeypatch.setattr(module, "blocks_of", lambda array: blocks(array, 7))
+def test_rows_beside_names_are_made_when_they_are_read(tmp_path):
+    np.save(tmp_path / "vectors.npy", DOCUMENTS)
     similarity = compare_with_names(NAMES, DOCUMENTS)
-    plan = Plan("origin", (40, 8), "float32")
-    mapped = kept(tmp_path / "vectors", plan, lambda at: similarity.beside(DOCUMENTS, at), "test")
-    np.testing.assert_array_equal(mapped[:, :5], DOCUMENTS)
-    np.testing.assert_allclose(mapped[:, 5:], similarity.of(DOCUMENTS), atol=1e-6)
-    rows, block = next(similarity.beside(DOCUMENTS, 14))
-    assert rows == slice(14, 21)
-    np.testing.assert_array_equal(block[:, :5], DOCUMENTS[14:21])
+    mapped = BesideNames(np.load(tmp_path / "vectors.npy", mmap_mode="r"), similarity)
+    expected = np.hstack([DOCUMENTS, similarity.of(DOCUMENTS)])
+    assert (len(mapped), mapped.shape, mapped.dtype) == (40, (40, 8), np.float32)
+    np.testing.assert_allclose(np.asarray(mapped), expected, atol=1e-6)
+    rows = np.array([30, 2, 2])
+    np.testing.assert_allclose(gather(mapped, rows), expected[rows], atol=1e-6)
+    part = mapped[14:]
+    assert part.shape == (26, 8)
+    blocks = list(blocks_of(part, 7))
+    assert [len(block) for block in blocks] == [7, 7, 7, 5]
+    np.testing.assert_allclose(np.concatenate(blocks), expected[14:], atol=1e-6)
+    twice = in_batches(lambda batch: jnp.asarray(2 * batch), part, 8)
+    np.testing.assert_allclose(twice, 2 * expected[14:], atol=1e-6)
 
 
 def test_names_become_words():

@@ -2,6 +2,7 @@
 
 import json
 import shutil
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -10,7 +11,7 @@ import pytest
 from crabjax import inputs as module
 from crabjax.config import ConfigError, from_dict
 from crabjax.config.build import merge
-from crabjax.data.names import compare_with_names
+from crabjax.data.names import BesideNames, compare_with_names
 from crabjax.experiments import loop
 from crabjax.experiments.layout import layout
 from crabjax.experiments.problem import prepare
@@ -64,18 +65,24 @@ def test_similarities_are_those_of_the_training_file(tree):
     np.testing.assert_allclose(told[:, 1:], expected[:, 1:], atol=1e-4)
 
 
-def test_many_documents_are_compared_in_a_file(tree, tmp_path, monkeypatch):
-    expected = prepare(from_dict(tree)).inputs
+def test_many_documents_are_compared_when_they_are_read(tree, tmp_path, monkeypatch):
+    """The same picks (products of fewer rows may round otherwise), and no further file."""
+    picks = lambda records: [one["selected"] for one in records]
+    config = from_dict(merge(tree, {"strategy": {"name": "crab", "candidate_limit": 20}}))
+    expected = loop.run(config, tmp_path / "at once")
+    files = sorted((tmp_path / "cache").rglob("*"))
     monkeypatch.setattr(module, "_IN_MEMORY", 0)
-    mapped = prepare(from_dict(tree)).inputs
-    assert isinstance(mapped.base, np.memmap)
-    np.testing.assert_array_equal(mapped, expected)
-    files = sorted((tmp_path / "cache" / "encoded").glob("*/vectors"))
-    prepare(from_dict(tree))
-    assert sorted((tmp_path / "cache" / "encoded").glob("*/vectors")) == files
-    prepare(from_dict(merge(tree, {"data": {"label_texts": {"word0": "word9"}}})))
-    # other words: those of the names, and the documents beside them, but not their own vectors
-    assert len(list((tmp_path / "cache" / "encoded").glob("*/vectors"))) == len(files) + 3
+    assert isinstance(prepare(config).inputs, BesideNames)
+    assert picks(loop.run(config, tmp_path / "when read")) == picks(expected)
+    whole = replace(config, strategy=replace(config.strategy, candidate_limit=None))
+    monkeypatch.undo()
+    monkeypatch.setenv("CRABJAX_CACHE", str(tmp_path / "cache"))
+    expected = loop.run(whole, tmp_path / "all at once")
+    monkeypatch.setattr(module, "_IN_MEMORY", 0)
+    assert picks(loop.run(whole, tmp_path / "all when read")) == picks(expected)
+    assert [one for one in files if one.name == "vectors"] == sorted(
+        (tmp_path / "cache").rglob("vectors")
+    )
 
 
 def test_the_layout_and_document_vectors_of_a_run_with_names(tree):
