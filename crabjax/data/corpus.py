@@ -12,10 +12,11 @@ from typing import Any
 
 import numpy as np
 
-from crabjax.data.documents import TOKEN_SEPARATOR, Documents, file_stamp
+from crabjax.data.documents import TOKEN_SEPARATOR, Copied, InFile
 from crabjax.data.records import JSON_LINES, PLAIN_CSV, CsvFormat, Record, read_records
 from crabjax.files import DataError, DataWarning, atomic_write
 
+_IN_MEMORY = 1 << 26  # bytes of a file, CSV or compressed, whose documents are held
 _WORD = re.compile(r"\w+(?:['’]\w+)*")  # noqa: RUF001, both apostrophes are in use
 
 
@@ -25,7 +26,8 @@ class Corpus:
 
     Attributes:
       documents: one string a document; tokens joined by ``TOKEN_SEPARATOR`` if ``tokenised``.
-        Those of a JSON-lines file stay there until they are asked for.
+        Those of a JSON-lines file stay there until they are asked for, those of other large
+        files in a temporary one.
       label_sets: the sorted labels of each document; equal sets share one tuple.
       tokenised: whether the documents came as tokens instead of text.
       split: "train", "test", ...; the file name's stem unless told otherwise.
@@ -156,10 +158,13 @@ def _gather(
     path: Path, split: str | None, csv_format: CsvFormat, labelled: bool
 ) -> tuple[Corpus, int]:
     """The corpus of a file, and how many of its documents have no word."""
-    stamp, starts = file_stamp(path), array("q")
-    lazy = path.suffix in JSON_LINES  # lines that can be found again, not in an archive
-    documents: list[str] = []
-    offsets, hashes, label_sets = array("q"), array("q"), []
+    in_lines = path.suffix in JSON_LINES  # that can be found again, not in an archive
+    starts = array("q")
+    collected = InFile(path) if in_lines else None
+    if not in_lines and path.stat().st_size > _IN_MEMORY:
+        collected = Copied()
+    held: list[str] = []
+    label_sets: list[tuple[str, ...]] = []
     shared: dict[tuple[str, ...], tuple[str, ...]] = {}
     lines: dict[str, int] = {}
     tokenised, empty = False, 0
@@ -170,15 +175,13 @@ def _gather(
         tokenised = record.tokenised
         empty += not record.body if tokenised else _WORD.search(record.body) is None
         label_sets.append(shared.setdefault(record.labels, record.labels))
-        if lazy:
-            offsets.append(starts[number - 1])
-            hashes.append(hash(record.body))
+        if collected is None:
+            held.append(record.body)
         else:
-            documents.append(record.body)
+            collected.add(record.body, starts[number - 1] if in_lines else 0)
     if not label_sets:
         raise DataError(f"{path}: no documents in this file")
-    where = (np.frombuffer(offsets, np.int64), np.frombuffer(hashes, np.int64)) if lazy else None
-    found = documents if where is None else Documents(path, *where, stamp)
+    found = held if collected is None else collected.documents()
     name = split or path.name.split(".")[0]
     return Corpus(found, label_sets, tokenised, name, list(lines) or None), empty
 

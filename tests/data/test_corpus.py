@@ -1,12 +1,15 @@
 """Reading documents: both JSON formats, CSV, gzip, and every kind of bad input by file and line."""
 
+import gc
 import gzip
 import json
+import tempfile
 from pathlib import Path
 
 import numpy as np
 import pytest
 
+from crabjax.data import corpus as module
 from crabjax.data.corpus import read_corpus, write_corpus
 from crabjax.data.records import CsvFormat
 from crabjax.files import DataError, DataWarning
@@ -30,6 +33,27 @@ def test_reads_text_lines(tmp_path, name):
     assert list(corpus.texts()) == ["One two"] * 2
     assert corpus.label_names == ("a", "b")
     assert (corpus.split, corpus.tokenised, corpus.ids) == ("train", False, None)
+
+
+@pytest.mark.parametrize("name", ["pool.csv", "pool.jsonl.gz"])
+def test_documents_of_other_large_files_lie_in_a_temporary_one(tmp_path, monkeypatch, name):
+    monkeypatch.setattr(module, "_IN_MEMORY", 10)
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "temporary"))
+    (tmp_path / "temporary").mkdir()
+    bodies = ["One, two", "naïve\nline", "x"]
+    lines = "".join(json.dumps({"text": body, "labels": []}) + "\n" for body in bodies)
+    rows = "text,labels\n" + "".join(f'"{body}",\n' for body in bodies)
+    corpus = read_corpus(write(tmp_path, rows if name.endswith("csv") else lines, name))
+    (copy,) = (tmp_path / "temporary").iterdir()
+    assert copy.stat().st_mode & 0o077 == 0
+    assert list(corpus.documents) == bodies
+    assert corpus.documents[1] == bodies[1]
+    part = corpus.documents[1:]
+    del corpus
+    assert list(part) == bodies[1:]  # a part needs it too
+    del part
+    gc.collect()
+    assert not copy.exists()
 
 
 def test_reads_token_lines_and_keeps_tokens_with_spaces_whole(tmp_path):
