@@ -184,7 +184,8 @@ def _checked(value: Any, hint: Any, limits: Mapping[str, Any], where: str) -> An
     converted = _convert(value, hint)
     items = converted if isinstance(converted, tuple) else (converted,)
     if converted is _WRONG or not all(_within(item, limits) for item in items):
-        raise ConfigError(f"{where}: expected {describe(hint, limits)}, found {value!r}")
+        quotes = "; numbers are text in quotes" if isinstance(value, Mapping) else ""
+        raise ConfigError(f"{where}: expected {describe(hint, limits)}, found {value!r}{quotes}")
     return converted
 
 

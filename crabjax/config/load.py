@@ -89,10 +89,10 @@ def _named_strategies(text: str, variants: dict[str, dict[str, Any]]) -> dict[st
         raise ConfigError(f"--set: strategy.name: expected names, found {text!r}")
     if len(set(names)) < len(names):
         raise ConfigError(f"--set: strategy.name: expected each name once, found {text!r}")
-    variants = {variant: flat(own) for variant, own in variants.items()}
-    if all(own.keys() <= {"strategy.name"} for own in variants.values()):
+    stated = [flat(own).keys() for own in variants.values()]
+    if all(keys <= {"strategy.name"} for keys in stated):
         return {one: {"strategy.name": one} for one in names}
-    if any("strategy.name" in own for own in variants.values()):
+    if any("strategy.name" in keys for keys in stated):
         raise ConfigError(
             "--set: strategy.name: the variants of the file have strategies of their own; "
             f"--only NAME chooses among {', '.join(variants)}"
@@ -102,7 +102,8 @@ def _named_strategies(text: str, variants: dict[str, dict[str, Any]]) -> dict[st
             f"--set: strategy.name: expected one name, as the file has the variants "
             f"{', '.join(variants)}; found {text!r}"
         )
-    return {variant: own | {"strategy.name": names[0]} for variant, own in variants.items()}
+    own_name = {"strategy": {"name": names[0]}}
+    return {variant: merge(nest(own), own_name) for variant, own in variants.items()}
 
 
 def _build(tree: Mapping[str, Any], source: str) -> Config:

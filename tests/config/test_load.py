@@ -308,6 +308,19 @@ def test_words_for_labels_are_a_mapping(tmp_path):
             from_overrides([f"data.label_texts={wrong}"])
 
 
+def test_labels_that_are_numbers_need_quotes():
+    with pytest.raises(ConfigError, match=r"label_texts: .* \{15: 'x'\}; numbers .* in quotes$"):
+        from_overrides(["data.label_texts={15: x}"])
+
+
+def test_labels_with_dots_stay_whole_in_a_variant_whose_strategy_is_named(tmp_path):
+    text = 'variants: {told: {data.label_texts: {"15.1": earnings}}, short: {loop: {rounds: 3}}}'
+    told, short = load_variants(write(tmp_path, text), ["strategy.name=random"]).values()
+    assert told.data.label_texts == {"15.1": "earnings"}
+    assert short.loop.rounds == 3
+    assert {told.strategy.name, short.strategy.name} == {"random"}
+
+
 def test_a_mapping_is_taken_back_by_null_and_an_empty_section_changes_nothing():
     base = {"data": {"label_texts": {"C15": "performance"}, "name": "news"}}
     assert merge(base, {"data": {"label_texts": None}}) == {
