@@ -6,6 +6,7 @@ long on accelerators; the backward pass written out here keeps everything outsid
 that needs the step before.
 """
 
+import functools
 from typing import NamedTuple
 
 import jax
@@ -86,15 +87,12 @@ def _backward(saved, gradient):
     to_reset = to_candidate * from_state * reset * (1 - reset)
     to_update = (before - candidate) * update * (1 - update)
     to_gates = jnp.concatenate([to_reset, to_update, to_candidate * reset], axis=2)
-
-    def step(later, now):
-        arriving, to_gates, update = now
-        total = later + arriving
-        return total * update + (_thrice(total) * to_gates) @ state_kernel.T, total
-
-    start, over = jnp.zeros_like(states[0]), (gradient, to_gates, update)
-    _, totals = lax.scan(step, start, over, reverse=True, unroll=UNROLL)
-    of_state = _thrice(totals) * to_gates
+    totals = lax.platform_dependent(
+        *(gradient, to_gates, update, state_kernel.T),
+        cuda=functools.partial(_totals, 3),
+        default=functools.partial(_totals, 1),
+    )
+    of_state = _repeat(totals, 3) * to_gates
     # Words have the same part in the gates, but for the candidate, which no reset gate scales.
     more = totals * (to_candidate * (1 - reset))
     kernels = jnp.einsum("tbi,tbg->ig", words, of_state), jnp.einsum("tbi,tbg->ig", words, more)
@@ -110,6 +108,24 @@ def _backward(saved, gradient):
 
 
 _states.defvjp(_forward, _backward)
+
+
+def _totals(copies: int, gradient, to_gates, update, to_state):
+    """The whole gradient [T, B, 2 * H] of every state, from what arrives at it directly.
+
+    With three ``copies`` of it, as wide as the gates, a GPU makes it and its part in the gates in
+    one kernel: three launches a step become two. A TPU would take an eighth longer for it.
+    """
+
+    def step(later, now):
+        arriving, to_gates, update = now
+        total = later + _repeat(arriving, copies)
+        of_gates = (_repeat(total, 3 // copies) * to_gates) @ to_state
+        later = total * _repeat(update, copies) + _repeat(of_gates, copies)
+        return later, total[:, : update.shape[1]]
+
+    start, over = _repeat(jnp.zeros_like(gradient[0]), copies), (gradient, to_gates, update)
+    return lax.scan(step, start, over, reverse=True, unroll=UNROLL)[1]
 
 
 def _gates(projected, recurrent, biases, live):
@@ -134,8 +150,8 @@ def _add_to_last_gate(kernel, more):
     return kernel + jnp.pad(more, [(0, 0)] * (more.ndim - 1) + [(2 * more.shape[-1], 0)])
 
 
-def _thrice(values):
-    return jnp.concatenate([values] * 3, axis=-1)
+def _repeat(values, copies: int):
+    return jnp.concatenate([values] * copies, axis=-1)
 
 
 def _spread(values, size: int):
