@@ -172,6 +172,7 @@ def _row(config: Config, sizes: Sizes, layout: Layout, program: Program, report:
         "members": program.members,
         "computed again": (program.name in ("step", "fit") and layout.recomputed) or "-",
         "GB": report.bytes / 1e9,
+        "planned GB": None,
         "GB of chip": report.chip.memory / 1e9,
         "fits": "yes",
         "estimated s": seconds,
@@ -194,18 +195,17 @@ def _fit_row(
 ) -> Row:
     """A fit of the members at once: at most so many epochs, each of steps and validation batches.
 
-    Beside the larger part, the best parameters so far and the documents stay in memory.
+    What the plan of a run takes it to need stands beside what the compiler says.
     """
     epochs, steps, batches = steps_of(config, layout)
     runs = {"step": epochs * steps} | ({"validation": epochs * batches} if batches else {})
     parts = [(count, made[name], reports[name]) for name, count in runs.items()]
     own = [report for _, _, report in parts]
-    larger = max(own, key=lambda report: report.bytes)
     seconds = None
     if all(report.seconds is not None for report in own):
         seconds = sum(count * (report.seconds or 0) for count, _, report in parts)
-    total = larger._replace(
-        bytes=larger.bytes + bytes_between_steps(config, sizes, layout),
+    total = reports["step"]._replace(
+        bytes=fit_bytes(config, sizes, layout, reports),
         seconds=seconds,
         kernels=sum(count * report.kernels for count, _, report in parts),
         opaque=sum(report.opaque for report in own),
@@ -220,7 +220,19 @@ def _fit_row(
     fit = made["step"]._replace(name="fit", flops=flops, items=runs["step"] * made["step"].items)
     inside = f"({steps} steps + {batches} validations)" if batches else f"{steps} steps"
     loops = f"at most {epochs} epochs x {inside}"
-    return _row(config, sizes, layout, fit, total) | {"loops": loops}
+    planned = {"planned GB": layout.bytes / 1e9, "loops": loops}
+    return _row(config, sizes, layout, fit, total) | planned
+
+
+def fit_bytes(config: Config, sizes: Sizes, layout: Layout, reports: dict[str, Report]) -> float:
+    """The larger part of a fit, and what lies in memory meanwhile.
+
+    Beside a step, its best parameters and documents; beside a validation, what steps train, too.
+    """
+    needed, step = bytes_between_steps(config, sizes, layout), reports["step"]
+    if "validation" not in reports:
+        return needed + step.bytes
+    return needed + max(step.bytes, step.arguments + reports["validation"].bytes)
 
 
 def _rate(sizes: Sizes, program: Program, seconds: float) -> str:
@@ -240,12 +252,14 @@ def _remedy(target: Target, config: Config, sizes: Sizes, row: Row) -> str:
     """The first setting with which the program of a row, compiled again, fits."""
     if row["program"] == "score":
         return "a run scores fewer candidates at once by itself"
-    name = "step" if row["program"] == "fit" else row["program"]
+    wanted = PARTS["fit"] if row["program"] == "fit" else [row["program"]]
     for setting, changed in _smaller(config, sizes, row):
         layout = lay_out(target.chip, changed, sizes)
-        needed = compiled(target, changed, sizes, layout, name)[1].bytes
+        names = [one for one in wanted if one in programs(changed, sizes, layout)]
+        reports = {one: compiled(target, changed, sizes, layout, one)[1] for one in names}
+        needed = reports[names[0]].bytes
         if row["program"] == "fit":
-            needed += bytes_between_steps(changed, sizes, layout)
+            needed = fit_bytes(changed, sizes, layout, reports)
         if needed <= target.chip.memory:
             return f"{setting} would make it fit ({needed / 1e9:.1f} GB)"
     return "no setting of members_at_once, predict_batch or rematerialise makes it fit"

@@ -44,12 +44,14 @@ class Layout(NamedTuple):
       trained: members at once.
       predicted: members at once.
       recomputed: by the backward pass; None for models without a choice.
+      bytes: that a fit is planned to need.
     """
 
     recipe: Recipe
     trained: int
     predicted: int
     recomputed: Recomputed | None
+    bytes: float
 
 
 def lay_out(chip: Chip, config: Config, sizes: Sizes) -> Layout:
@@ -70,7 +72,7 @@ def lay_out(chip: Chip, config: Config, sizes: Sizes) -> Layout:
     predicted = predicted_at_once(recipe.model, params, batch, platform)
     if config.devices.members_at_once is not None:
         predicted = plan.at_once
-    return Layout(plan.recipe, plan.at_once, predicted, plan.recomputed)
+    return Layout(plan.recipe, plan.at_once, predicted, plan.recomputed, plan.bytes)
 
 
 def with_layers(config: Config, sizes: Sizes, layout: Layout, layers: int) -> tuple[Sizes, Layout]:

@@ -10,12 +10,12 @@ import math
 from collections import Counter
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 import jax
 import numpy as np
 import psutil
-from jax.extend.core import Literal
+from jax.extend.core import Literal, Var
 
 from crabjax.devices.processes import array_of_first
 
@@ -34,7 +34,7 @@ _FUSED = frozenset(
     empty2 eq erf erfc exp exp2 expand_dims floor ge gt integer_pow iota is_finite le log log1p
     logistic lt max min mul name ne neg not or pad pow random_unwrap random_wrap reduce_precision
     rem reshape rev rsqrt select_n shift_left shift_right_logical sign slice split sqrt square
-    squeeze stop_gradient sub tanh transpose xor
+    squeeze stack stop_gradient sub tanh transpose xor
     """.split()  # noqa: SIM905
 )
 # Compilers for CPU store these rather than compute them once for every use.
@@ -129,11 +129,12 @@ def halve_once(what: str, size: int, call: Callable[[int], Result]) -> Result:
 
 def _temporary_bytes(jaxpr: Any, platform: str) -> int:
     """The most memory alive at once besides the arguments and results."""
-    last_use, stored = _uses(jaxpr, platform)
-    results = _places_of_results(jaxpr)
+    program = _flat(jaxpr, platform)
+    last_use, stored = _uses(program, platform)
+    results = _places_of_results(program)
     alive: dict[Any, int] = {}
     most = 0
-    for position, equation in enumerate(jaxpr.eqns):
+    for position, equation in enumerate(program.eqns):
         inner = inner_programs(equation, platform)
         inside = max((_temporary_bytes(one, platform) for one in inner), default=0)
         carried = _carried(equation)
@@ -154,10 +155,45 @@ def _temporary_bytes(jaxpr: Any, platform: str) -> int:
     return most
 
 
-def _places_of_results(jaxpr: Any) -> set[Any]:
+class _Flat(NamedTuple):
+    """A program without calls, whose insides stand in their place."""
+
+    invars: list[Any]
+    outvars: list[Any]
+    eqns: list[Any]
+
+
+def _flat(jaxpr: Any, platform: str) -> _Flat:
+    equations: list[Any] = []
+
+    def inline(jaxpr: Any, names: dict[Any, Any]) -> list[Any]:
+        """Adds a program's equations under ``names`` of their own; returns those of its results."""
+        here = lambda atoms: [one if isinstance(one, Literal) else names[one] for one in atoms]
+        for equation in jaxpr.eqns:
+            given = here(equation.invars)
+            if equation.primitive.name in _CALLS or "branches_platforms" in equation.params:
+                (called,) = inner_programs(equation, platform)
+                own = inline(called, _named(called, given))
+            else:
+                own = [Var(one.aval) for one in equation.outvars]
+                equations.append(equation.replace(invars=given, outvars=own))
+            names.update(zip(equation.outvars, own))
+        return here(jaxpr.outvars)
+
+    results = inline(jaxpr, _named(jaxpr, jaxpr.invars))
+    return _Flat(jaxpr.invars, results, equations)
+
+
+def _named(jaxpr: Any, given: list[Any]) -> dict[Any, Any]:
+    """Arguments by what is given for them; a choice is given its number first."""
+    first = len(given) - len(jaxpr.invars)
+    return dict(zip([*jaxpr.constvars, *jaxpr.invars], [*jaxpr.constvars, *given[first:]]))
+
+
+def _places_of_results(program: _Flat) -> set[Any]:
     """Results, and what has their memory under another shape."""
-    places = set(_variables(jaxpr.outvars))
-    for equation in reversed(jaxpr.eqns):
+    places = set(_variables(program.outvars))
+    for equation in reversed(program.eqns):
         if equation.primitive.name in _RESHAPES and places.intersection(equation.outvars):
             places |= set(_variables(equation.invars))
     return places
@@ -178,38 +214,24 @@ def _carried(equation: Any) -> dict[Any, Any]:
 def _sizes(equation: Any, platform: str) -> Iterator[tuple[Any, int]]:
     """The memory of each result.
 
-    A choice by platform hands on what it is given and what branches not taken would leave for the
-    backward pass, as zeros: neither is stored. A loop that is written out keeps no copies for its
-    later turns: of what a turn leaves for the backward pass, only what compilers store gets memory,
-    and that once.
+    A loop that is written out keeps no copies for its later turns: of what a turn leaves for the
+    backward pass, only what compilers store gets memory, and that once.
     """
     params = equation.params
-    if params.get("branches_platforms"):
-        (chosen,) = inner_programs(equation, platform)
-        for variable, roots in zip(equation.outvars, _roots_of_results(chosen, platform)):
-            yield variable, _bytes(variable) if roots - {*chosen.invars} else 0
-        return
     if equation.primitive.name != "scan" or params["unroll"] != params["length"]:
         yield from ((variable, _bytes(variable)) for variable in equation.outvars)
         return
-    turn, carried = params["jaxpr"].jaxpr, params["num_carry"]
+    turn, carried = _flat(params["jaxpr"].jaxpr, platform), params["num_carry"]
     counted = {*turn.invars[: params["num_consts"]], *turn.invars[params["num_consts"] + carried :]}
-    for place, (variable, roots) in enumerate(
-        zip(equation.outvars, _roots_of_results(turn, platform))
-    ):
+    _, stored = _uses(turn, platform)
+    makers = {result: one for one in turn.eqns for result in one.outvars}
+    for place, (variable, result) in enumerate(zip(equation.outvars, turn.outvars)):
         if place < carried:
             yield variable, _bytes(variable)
             continue
-        roots -= counted
+        roots = _roots(result, makers, stored) - counted
         counted |= roots
         yield variable, params["length"] * sum(map(_bytes, roots))
-
-
-def _roots_of_results(jaxpr: Any, platform: str) -> list[set[Any]]:
-    """What is stored of each result of a program."""
-    _, stored = _uses(jaxpr, platform)
-    makers = {result: one for one in jaxpr.eqns for result in one.outvars}
-    return [_roots(one, makers, stored) for one in jaxpr.outvars]
 
 
 def _roots(variable: Any, makers: dict[Any, Any], stored: set[Any]) -> set[Any]:
@@ -225,42 +247,30 @@ def _roots(variable: Any, makers: dict[Any, Any], stored: set[Any]) -> set[Any]:
     }
 
 
-def _uses(jaxpr: Any, platform: str) -> tuple[dict[Any, int], set[Any]]:
+def _uses(program: _Flat, platform: str) -> tuple[dict[Any, int], set[Any]]:
     """The last equation that needs each variable, and the variables that get memory."""
     last_use: dict[Any, int] = {}
     stored = set()
-    users = Counter(one for equation in jaxpr.eqns for one in {*_variables(equation.invars)})
-    for position, equation in enumerate(jaxpr.eqns):
-        in_passing = _is_fused(equation, platform)
-        reduction = equation.primitive.name.startswith("reduce_")
+    users = Counter(one for equation in program.eqns for one in {*_variables(equation.invars)})
+    for position, equation in enumerate(program.eqns):
+        name = equation.primitive.name
+        # TPUs compute what they multiply on the way into the product.
+        reads_in_passing = name.startswith("reduce_") or (platform, name) == ("tpu", "dot_general")
         for variable in _variables(equation.invars):
             last_use[variable] = position
-            if not in_passing and not reduction:
+            if name not in _FUSED and not reads_in_passing:
                 stored.add(variable)
-        costly = platform == "cpu" and _is_costly(equation, platform)
-        stored |= {one for one in equation.outvars if not in_passing or (costly and users[one] > 1)}
-    last_use |= dict.fromkeys(_variables(jaxpr.outvars), len(jaxpr.eqns))
+        costly = platform == "cpu" and name in _COSTLY_ON_CPU
+        kept_from = 0 if name not in _FUSED else 2 if costly else math.inf  # users
+        stored |= {one for one in equation.outvars if users[one] >= kept_from}
+    last_use |= dict.fromkeys(_variables(program.outvars), len(program.eqns))
     # What a fused value is computed from must stay until the value is used.
-    for equation in reversed(jaxpr.eqns):
+    for equation in reversed(program.eqns):
         for result in equation.outvars:
             if result in last_use and result not in stored:
                 for variable in _variables(equation.invars):
                     last_use[variable] = max(last_use[variable], last_use[result])
     return last_use, stored
-
-
-def _is_fused(equation: Any, platform: str) -> bool:
-    if equation.primitive.name not in _CALLS:
-        return equation.primitive.name in _FUSED
-    inner = inner_programs(equation, platform)
-    return all(_is_fused(one, platform) for program in inner for one in program.eqns)
-
-
-def _is_costly(equation: Any, platform: str) -> bool:
-    if equation.primitive.name not in _CALLS:
-        return equation.primitive.name in _COSTLY_ON_CPU
-    inner = inner_programs(equation, platform)
-    return any(_is_costly(one, platform) for program in inner for one in program.eqns)
 
 
 def inner_programs(equation: Any, platform: str) -> Iterator[Any]:

@@ -99,6 +99,18 @@ def test_five_distilberts_at_once_need_little_memory(chip):
     assert broken(*compiled(chip, "distilbert", "step", *settings), Bound(12)) == []
 
 
+@pytest.mark.parametrize(
+    ("chip", "model"), [("v5e", "distilbert"), *(("h100", model) for model in PAPER)]
+)
+def test_the_plan_of_a_fit_is_near_what_the_compiler_needs(chip, model):
+    config = load_config(PAPER[model], [])
+    sizes = sizes_of(config)
+    layout = lay_out(CHIPS[chip], config, sizes)
+    reports = {name: compiled(chip, model, name)[1] for name in ("step", "validation")}
+    needed = benchmark.fit_bytes(config, sizes, layout, reports)
+    assert layout.bytes == pytest.approx(needed, rel=0.25)
+
+
 def test_scores_on_a_tpu():
     program, report = compiled("v5e", "text_cnn", "score")
     assert broken(program, report, Bound(1, seconds=20e-12 * program.items)) == []

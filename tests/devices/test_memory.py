@@ -77,6 +77,19 @@ def test_the_estimate_is_near_what_the_compiler_says(name):
     assert 0.75 < ratio < 1.25, ratio
 
 
+def test_what_a_call_needs_is_what_its_inside_needs():
+    """Arguments are let go of inside a call where they are last read, results made at its end."""
+    shape: Any = jax.ShapeDtypeStruct((1000, 1000), jnp.float32)
+    inside = lambda a: jnp.sort(jnp.sort(a @ a, axis=0) @ a, axis=1)
+    in_calls = lambda a: jnp.sum(jax.jit(inside)(jax.jit(inside)(a @ a)))
+    by_platform = jax.lax.platform_dependent
+    chosen = lambda a: jnp.sum(by_platform(inside(a @ a), cpu=inside, default=lambda a: a @ a @ a))
+    plain = lambda a: jnp.sum(inside(inside(a @ a)))
+    found = {memory.program_bytes(jax.jit(one).trace(shape)) for one in (plain, in_calls, chosen)}
+    assert len(found) == 1
+    assert memory.program_bytes(jax.jit(in_calls).trace(shape)) < 4 * 4e6 + 1e4
+
+
 def test_sizes_are_halved_until_they_fit(monkeypatch, caplog):
     monkeypatch.setattr(memory, "device_bytes", lambda: 1e6)
     assert memory.halve_until_it_fits("rows", 100, lambda size: 1e4 * size) == 50

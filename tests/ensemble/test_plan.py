@@ -40,7 +40,7 @@ def test_distilbert_on_a_v5e_is_trained_one_member_after_another(distilbert):
     plan = plan_fit(distilbert, NOTHING_SET, 5, shapes(TOKENS), V5E)
     assert (plan.at_once, plan.recomputed, plan.fits) == (1, "nothing", True)
     assert "one after another" in plan.reason
-    assert 3e9 < plan.bytes < 7e9
+    assert plan.bytes == pytest.approx(2.9e9, rel=0.25)  # the compiler says 2.9 GB
 
 
 def test_more_members_one_after_another_need_no_more_memory(distilbert):
