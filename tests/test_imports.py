@@ -39,7 +39,7 @@ ROOMS = {
     "labelling": "checks config data ensemble files inputs keys metrics models pool progress"
     " report seals store strategies thresholds",
     "integrations": "checks config keys scoring strategies",
-    "benchmarks": "config data devices ensemble experiments integrations keys models pool scoring",
+    "benchmarks": "config data devices ensemble experiments integrations models pool scoring",
     "cli": "benchmarks cache config data devices experiments files integrations labelling"
     " progress report",
     "__main__": "cli",
