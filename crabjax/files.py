@@ -1,5 +1,6 @@
 """Lines of text files, plain or gzipped, with errors that name file and line; whole writes."""
 
+import difflib
 import errno
 import gzip
 import hashlib
@@ -8,7 +9,7 @@ import os
 import tempfile
 import zlib
 from array import array
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import IO, Any
@@ -29,6 +30,23 @@ class DataError(ValueError):
 
 class DataWarning(UserWarning):
     """Input that was used after a stated, counted change."""
+
+
+def did_you_mean(
+    name: str, known: Iterable[str], otherwise: str = "", quote: str = "", cutoff: float = 0.6
+) -> str:
+    """The end of an error about an unknown name: the nearest known one, or what else helps.
+
+    Args:
+      name: what was given.
+      known: what it could have been.
+      otherwise: said where nothing is near.
+      quote: stands around the name.
+      cutoff: how near is near, from 0 to 1 for the same.
+    """
+    near = difflib.get_close_matches(name, list(known), n=1, cutoff=cutoff)
+    hint = f"did you mean {quote}{near[0]}{quote}?" if near else otherwise
+    return hint and f"; {hint}"
 
 
 def read_lines(

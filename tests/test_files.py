@@ -1,4 +1,4 @@
-"""Files are replaced whole, by one writer or by many at once."""
+"""Files are replaced whole, by one writer or by many at once; the ends of errors."""
 
 import threading
 from concurrent.futures import ThreadPoolExecutor
@@ -6,7 +6,7 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 from filelock import Timeout
 
-from crabjax.files import atomic_write, check_writable, lock, write_text
+from crabjax.files import atomic_write, check_writable, did_you_mean, lock, write_text
 
 
 def test_a_writer_cut_off_leaves_the_old_file_and_nothing_else(tmp_path):
@@ -78,3 +78,17 @@ def test_an_error_inside_a_lock_is_passed_on_as_it_is(tmp_path):
 def threaded(work):
     with ThreadPoolExecutor(1) as pool:
         return pool.submit(work).result()
+
+
+@pytest.mark.parametrize(
+    ("name", "more", "end"),
+    [
+        ("crap", {}, "; did you mean crab?"),
+        ("crap", {"quote": '"'}, '; did you mean "crab"?'),
+        ("besar", {"cutoff": 0.9}, ""),
+        ("zzz", {}, ""),
+        ("zzz", {"otherwise": "there are two"}, "; there are two"),
+    ],
+)
+def test_the_nearest_name_ends_an_error(name, more, end):
+    assert did_you_mean(name, iter(("besra", "crab")), **more) == end

@@ -6,5 +6,5 @@ line of the table. The time of a row stands in ``seconds`` or ``epoch s``; words
 in a row say what was timed, and reports are compared by them.
 """
 
-SUBCOMMANDS = ("scoring", "fit", "predict", "prepare", "round", "scaling", "peers", "compile")
-ALL = ("scoring", "fit", "predict", "round")  # what the subcommand ``all`` runs
+SUBCOMMANDS = ("scoring", "fit", "prepare", "round", "scaling", "peers", "compile")
+ALL = ("scoring", "fit", "round")  # what the subcommand ``all`` runs

@@ -9,8 +9,6 @@ from crabjax.devices.chips import CHIPS
 FIT_SIZES = {"labelled": [100, 600], "validation": 600, "epochs": 10, "tokens": 256}
 # A transformer takes ten times as long, and PyTorch longer still.
 FIT_SMALLER = {"labelled": [100], "validation": 100, "epochs": 2, "tokens": 128}
-TECHNIQUES = ("distinct", "blocks", "packed", "chunks", "groups", "rows", "cores")
-SCALED, ROUND = ("score", "predict", "refine", "fit"), "round"
 PAPER = {
     "text_cnn": "rcv1_textcnn.yaml",
     "text_rnn": "rcv1_textrnn.yaml",
@@ -24,13 +22,6 @@ CHIP_SIZES = {
     "members": "of the ensemble; of text classifiers those of all seeds",
     "layers": "of DistilBERT to compile; else it is reckoned from one and two",
 }
-
-
-def _two_or_more(text: str) -> int:
-    """Through two points goes a line without an error; three can disagree."""
-    if (number := int(text)) < 2:
-        raise argparse.ArgumentTypeError(f"expected at least 2, found {text}")
-    return number
 
 
 def _scoring(parser: argparse.ArgumentParser) -> None:
@@ -50,10 +41,6 @@ def _fit(parser: argparse.ArgumentParser) -> None:
         "--model", choices=["text_cnn", "text_rnn", "distilbert"], default="text_cnn"
     )
     parser.add_argument("--against", choices=["torch"], help="also time a plain PyTorch loop")
-    parser.add_argument(
-        "--without", nargs="+", choices=[*TECHNIQUES, "all"], default=[], metavar="NAME",
-        help=f"also time with a technique switched off: {', '.join(TECHNIQUES)}, all",
-    )  # fmt: skip
     for name, default in FIT_SIZES.items():
         smaller = f"default: {default}, for distilbert {FIT_SMALLER[name]}"
         many: dict[str, Any] = {"nargs": "+"} if name == "labelled" else {}
@@ -62,15 +49,6 @@ def _fit(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--vocabulary", type=int, default=22_000)
     parser.add_argument("--labels", type=int, default=20)
     parser.add_argument("--repeats", type=int, default=1)
-
-
-def _predict(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--model", choices=["text_cnn", "text_rnn"], default="text_cnn")
-    sizes = {"documents": 5000, "members": 5, "tokens": 256, "vocabulary": 22_000, "labels": 20}
-    for name, default in sizes.items():
-        parser.add_argument(f"--{name}", type=int, default=default)
-    parser.add_argument("--batch", type=int, default=256, help="documents a compiled call takes")
-    parser.add_argument("--repeats", type=int, default=3)
 
 
 def _prepare(parser: argparse.ArgumentParser) -> None:
@@ -91,14 +69,7 @@ def _round(parser: argparse.ArgumentParser) -> None:
 
 
 def _scaling(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--what", nargs="+", choices=[*SCALED, ROUND], default=[*SCALED, ROUND])
-    parser.add_argument("--base", type=int, default=1, help="multiplies every starting size")
-    parser.add_argument(
-        "--steps", type=_two_or_more, default=3, help="times a size is doubled, at least 2"
-    )
     parser.add_argument("--repeats", type=int, default=5)
-    parser.add_argument("--tolerance", type=float, default=0.15, help="of a linear exponent")
-    parser.add_argument("--plot", default="runs/scaling.png", metavar="FILE")
     parser.add_argument(
         "--documents",
         nargs="+",
@@ -142,7 +113,6 @@ def _compile(parser: argparse.ArgumentParser) -> None:
 ADD: dict[str, Callable[[argparse.ArgumentParser], None]] = {
     "scoring": _scoring,
     "fit": _fit,
-    "predict": _predict,
     "prepare": _prepare,
     "round": _round,
     "scaling": _scaling,

@@ -7,9 +7,6 @@ are medians of --repeats after a warm-up. An epoch is a whole fit, set-up includ
 epochs. Training and validation of crabjax are told apart by a second run that validates on one
 document. `dense GFLOP/s` is the arithmetic of the plain padded computation divided by the time,
 whatever was really computed.
-
---without NAME ... switches techniques off one at a time (all: each that the model has); `ratio` is
-then how much longer an epoch takes without it.
 """
 
 import argparse
@@ -24,8 +21,7 @@ import numpy as np
 from crabjax.benchmarks.arguments import FIT_SIZES, FIT_SMALLER
 from crabjax.benchmarks.common import Row, peak_extra_megabytes
 from crabjax.benchmarks.corpus import Corpus, random_corpus
-from crabjax.benchmarks.roofline import device_peaks
-from crabjax.benchmarks.techniques import TECHNIQUES, Technique, Variant
+from crabjax.benchmarks.shapes import multiplications
 from crabjax.config import EnsembleConfig, ModelConfig
 from crabjax.devices.batches import usable_cores
 from crabjax.ensemble import fit_ensemble, member_keys
@@ -65,10 +61,7 @@ def run(arguments: argparse.Namespace) -> list[Row]:
     )
     rows = []
     for labelled in arguments.labelled:
-        sides = [
-            _crabjax_side(arguments, config, corpus, labelled, off)
-            for off in (None, *_switched_off(arguments))
-        ]
+        sides = [_crabjax_side(arguments, config, corpus, labelled)]
         if arguments.against == "torch":
             sides.append(_torch_side(arguments, config, corpus, labelled))
         rows += _in_turns(sides, arguments.repeats, _dense_gflop(arguments, labelled), labelled)
@@ -100,35 +93,31 @@ def _in_turns(sides: list[Side], repeats: int, gflop: float, labelled: int) -> l
                 "peak extra MB": extra,
                 "best F1": f1,
                 "dense GFLOP/s": gflop / seconds,
-                "of matmul peak": gflop / seconds / device_peaks().gflops,
                 "ratio": seconds / rows[0]["epoch s"] if rows else 1.0,
             }
         )
     return rows
 
 
-def _crabjax_side(arguments, config, corpus: Corpus, labelled: int, off: str | None) -> Side:
+def _crabjax_side(arguments, config, corpus: Corpus, labelled: int) -> Side:
     keys = member_keys(jax.random.split(jax.random.key(0), 1), config.members, "independent")
     rows = np.tile(np.arange(CAPACITY), (config.members, 1))
     counts = np.full(config.members, labelled)
-    technique = TECHNIQUES[off] if off else Technique((arguments.model,))
-    variant = technique.change(Variant(_model(arguments), config))
+    model = _model(arguments)
 
     def fit(validation: int) -> tuple[float, float]:
         held_out = np.tile(np.arange(CAPACITY, CAPACITY + validation), (config.members, 1))
         start = time.perf_counter()
-        _, info = fit_ensemble(*variant, keys, *corpus, rows, counts, held_out)
+        _, info = fit_ensemble(model, config, keys, *corpus, rows, counts, held_out)
         seconds = (time.perf_counter() - start) / config.epochs
         return seconds, float(np.nanmax(info.validation_f1, axis=1).mean())
 
     def run() -> Epoch:
-        with technique.replaced(arguments.tokens):
-            training = np.nan if off else fit(1)[0]
-            whole, f1 = fit(arguments.validation)
+        training, _ = fit(1)
+        whole, f1 = fit(arguments.validation)
         return Epoch(whole, training, f1)
 
-    name = f"crabjax {arguments.model}"
-    return Side(f"{name} without {off}" if off else name, run, run)
+    return Side(f"crabjax {arguments.model}", run, run)
 
 
 def _torch_side(arguments, config: EnsembleConfig, corpus: Corpus, labelled: int) -> Side:
@@ -162,21 +151,10 @@ def _torch_side(arguments, config: EnsembleConfig, corpus: Corpus, labelled: int
     return Side(f"torch {arguments.model}", warm_up, run)
 
 
-def _switched_off(arguments) -> list[str]:
-    own = [name for name, one in TECHNIQUES.items() if arguments.model in one.models]
-    if "all" in arguments.without:
-        return own
-    if wrong := sorted(set(arguments.without) - set(own)):
-        raise SystemExit(f"--without {wrong[0]}: {arguments.model} does not have it")
-    return arguments.without
-
-
 def _model(arguments) -> Model:
-    """A fresh one: programs compiled with all techniques are not taken for one without."""
     if arguments.model == "distilbert":
         return transformer_classifier(_architecture(arguments), arguments.labels)
-    config = ModelConfig(name=arguments.model)
-    return build_model.__wrapped__(config, arguments.vocabulary, arguments.labels)
+    return build_model(ModelConfig(name=arguments.model), arguments.vocabulary, arguments.labels)
 
 
 def _architecture(arguments) -> Architecture:
@@ -187,13 +165,7 @@ def _architecture(arguments) -> Architecture:
 
 def _dense_gflop(arguments, labelled: int) -> float:
     """Multiply-adds, twice, of one epoch of all members: forward once, backward twice that."""
-    model, architecture = ModelConfig(), _architecture(arguments)
-    width, inner = architecture.width, architecture.inner
-    per_token = {
-        "text_cnn": sum(model.widths) * model.embedding * model.kernels,
-        "text_rnn": 2 * 3 * model.hidden * (model.embedding + model.hidden),
-        "distilbert": architecture.layers
-        * (4 * width**2 + 2 * width * inner + 2 * width * arguments.tokens),
-    }[arguments.model]
+    model, encoder = ModelConfig(name=arguments.model), _architecture(arguments)
+    per_token = multiplications(model, encoder, arguments.tokens)
     passes = 3 * labelled + arguments.validation
     return 2e-9 * per_token * arguments.tokens * passes * arguments.members

@@ -23,9 +23,7 @@ import numpy as np
 from scipy import special
 
 from crabjax.benchmarks.common import Row, measure, peak_extra_megabytes
-from crabjax.benchmarks.roofline import Work, device_peaks, program_work, roofline
 from crabjax.scoring import BetaRule, beta_entropy, expected_loss_reduction
-from crabjax.scoring.gain import label_gain
 
 
 def run(arguments: argparse.Namespace) -> list[Row]:
@@ -61,17 +59,6 @@ def ensemble_probabilities(
     return probs[:, :candidates], probs[:, candidates:]
 
 
-def score_work(
-    members: int, candidates: int, anchors: int, labels: int, chunk_size: int, rule: BetaRule
-) -> Work | None:
-    """XLA's count for one label of one chunk, the sum over labels included, times all of them."""
-    one = lambda *shape: jax.ShapeDtypeStruct(shape, jnp.float32)
-    add = lambda total, candidate, anchor: total + label_gain(candidate, anchor, rule)
-    shapes = one(chunk_size, anchors), one(members, chunk_size), one(members, anchors)
-    work = program_work(add, *shapes)
-    return work and work.times(labels * -(-candidates // chunk_size))
-
-
 def _row(name: str, seconds: float, evaluations: int, arguments, **rest: Any) -> Row:
     return {
         "what": name,
@@ -84,7 +71,6 @@ def _row(name: str, seconds: float, evaluations: int, arguments, **rest: Any) ->
         "spread": rest.get("spread"),
         "compile s": rest.get("compile"),
         "peak extra MB": rest.get("memory"),
-        **roofline(rest.get("work"), seconds, device_peaks()),
     }
 
 
@@ -97,19 +83,15 @@ def _entropy_row(rule: BetaRule, evaluations: int, arguments) -> Row:
     one_pass = lambda q: jnp.clip(q + beta_entropy(q, rule) * 1e-3, 0, 1)
     evaluate = jax.jit(lambda q: jax.lax.fori_loop(0, rounds, lambda _, q: one_pass(q), q))
     timing = measure(evaluate, points, repeats=arguments.repeats)
-    work = program_work(one_pass, jax.ShapeDtypeStruct(points.shape, points.dtype))
-    work = work and work.times(rounds)
-    return _row("entropy", timing.median, evaluations, arguments, work=work, **timing._asdict())
+    return _row("entropy", timing.median, evaluations, arguments, **timing._asdict())
 
 
 def _kernel_row(candidates, anchors, rule, evaluations: int, arguments) -> Row:
     score = lambda: expected_loss_reduction(
         candidates, anchors, rule, chunk_size=arguments.chunk_size
     )
-    sizes = (arguments.members, arguments.candidates, arguments.anchors, arguments.labels)
-    work = score_work(*sizes, arguments.chunk_size, rule)
     timing = measure(score, repeats=arguments.repeats)
-    rest = timing._asdict() | {"memory": peak_extra_megabytes(score), "work": work}
+    rest = timing._asdict() | {"memory": peak_extra_megabytes(score)}
     return _row("kernel", timing.median, evaluations, arguments, **rest)
 
 

@@ -3,8 +3,7 @@
 import dataclasses
 from dataclasses import dataclass
 
-from crabjax.benchmarks.roofline import forward_work
-from crabjax.config import Config, ConfigError
+from crabjax.config import Config, ConfigError, ModelConfig
 from crabjax.devices.batches import LARGEST_BATCH
 from crabjax.ensemble.train import Recipe
 from crabjax.models import Model, build_model
@@ -119,14 +118,20 @@ def encoder_of(config: Config, sizes: Sizes) -> Architecture:
 def forward_flops(config: Config, sizes: Sizes, members: int, batch: int) -> float:
     """The plain padded forward pass of some members on ``batch`` documents each."""
     tokens = config.data.max_tokens
-    if config.model.name != "distilbert":
-        work = forward_work(config.model, tokens, batch, members, sizes.labels)
-        return work.flops
-    encoder = encoder_of(config, sizes)
-    width = encoder.width
-    linear = 4 * width * width + 2 * width * encoder.inner
-    attention = 2 * tokens * width  # queries with keys, and weights with values
-    return 2.0 * encoder.layers * (linear + attention) * tokens * batch * members
+    encoder = encoder_of(config, sizes) if config.model.name == "distilbert" else None
+    return 2.0 * multiplications(config.model, encoder, tokens) * tokens * batch * members
+
+
+def multiplications(model: ModelConfig, encoder: Architecture | None, tokens: int) -> int:
+    """Multiplications a token and member in the plain padded forward pass."""
+    if model.name == "text_cnn":
+        return sum(model.widths) * model.embedding * model.kernels
+    if model.name == "text_rnn":
+        return 2 * 3 * model.hidden * (model.embedding + model.hidden)
+    assert encoder is not None
+    linear = 4 * encoder.width**2 + 2 * encoder.width * encoder.inner
+    attention = 2 * tokens * encoder.width  # queries with keys, and weights with values
+    return encoder.layers * (linear + attention)
 
 
 def axes_of(config: Config, sizes: Sizes, members: int, batch: int) -> dict[str, int]:

@@ -18,9 +18,7 @@ DESCRIPTION = """\
 Times crabjax on the devices JAX finds: CPU, GPU or TPU; `compile` needs no device.
 
 Times are medians of repeats after a warm-up; spread is the slowest minus the fastest repeat over
-the median, compile s what the first call took on top, peak extra MB the memory a call needed.
-GFLOP/s and GB/s are set against a matrix product and a pass over a large array, measured on the
-same device; of peak is the larger share, nearer bound says of which."""
+the median, compile s what the first call took on top, peak extra MB the memory a call needed."""
 
 EXAMPLE = """\
   %(prog)s all --preset small --json before.json

@@ -5,7 +5,6 @@ in the arguments are answered at once.
 """
 
 import argparse
-import difflib
 import importlib
 import sys
 from collections.abc import Sequence
@@ -44,9 +43,10 @@ def main(argv: Sequence[str] | None = None) -> int:
         parser.print_help()
         return 0
     if found.command not in COMMANDS:
-        near = difflib.get_close_matches(found.command, COMMANDS, n=1)
-        hint = f"did you mean {near[0]}?" if near else f"there are {', '.join(COMMANDS)}"
-        parser.error(f"no command {found.command!r}; {hint}")
+        from crabjax.files import did_you_mean
+
+        hint = did_you_mean(found.command, COMMANDS, f"there are {', '.join(COMMANDS)}")
+        parser.error(f"no command {found.command!r}{hint}")
     file, _ = COMMANDS[found.command]
     module = importlib.import_module(f"crabjax.cli.{file}")
     if file == "label":  # one parser for a project's five commands

@@ -16,7 +16,7 @@ from crabjax.cli.common import (
 from crabjax.config import SyntheticConfig, from_dict
 from crabjax.data.corpus import Corpus, read_corpus, write_corpus
 from crabjax.data.records import CsvFormat
-from crabjax.data.sources import SOURCES, About, Prepared
+from crabjax.data.sources import SOURCES, About, Asked, Prepared
 from crabjax.files import DataError
 
 INTRODUCTION = """\
@@ -41,11 +41,7 @@ def main(argv: Sequence[str] | None = None, prog: str | None = None) -> int:
 def run_source(options: argparse.Namespace) -> None:
     """Converts the raw files of a data set."""
     _check_free(options)
-    source = SOURCES[options.command]
-    prepared = source.prepare(
-        options.raw, options.output, options.train_size, options.test_size, options.seed
-    )
-    _print_prepared(prepared, options.output)
+    _print_prepared(SOURCES[options.command].prepare(_asked(options, options.raw)), options.output)
 
 
 def run_hub(options: argparse.Namespace) -> None:
@@ -57,9 +53,13 @@ def run_hub(options: argparse.Namespace) -> None:
     folder = Path(options.name).expanduser()
     folder = folder if folder.exists() else hub.download(options.name)
     columns = hub.Columns(options.texts_column, options.labels_column, options.label_separator)
-    sizes = {"train": options.train_size, "test": options.test_size}
-    prepared = hub.prepare(folder, options.output, columns, sizes, options.seed, options.within)
+    prepared = hub.prepare(_asked(options, folder), columns, options.within)
     _print_prepared(prepared, options.output)
+
+
+def _asked(options: argparse.Namespace, raw: Path) -> Asked:
+    sizes = {"train": options.train_size, "test": options.test_size}
+    return Asked(raw, options.output, sizes, options.seed)
 
 
 def _print_prepared(prepared: Prepared, output: Path) -> None:

@@ -4,13 +4,14 @@ Knows types and ranges, nothing of the experiment: ``schema.py`` holds the setti
 """
 
 import dataclasses
-import difflib
 import types
 import typing
 from collections.abc import Iterable, Mapping
 from typing import Any, Literal
 
 import yaml
+
+from crabjax.files import did_you_mean
 
 
 class ConfigError(ValueError):
@@ -171,10 +172,10 @@ def _nearest(key: str, known: Iterable[str]) -> str:
     known = list(known)
     last = key.rpartition(".")[2]
     same_name = [one for one in known if one.rpartition(".")[2] == last]
-    near = same_name or difflib.get_close_matches(key, known, n=1, cutoff=0.5)
-    if near:
-        return f"; did you mean {near[0]}?"
-    return f"; sections are {', '.join(dict.fromkeys(one.split('.')[0] for one in known))}"
+    if same_name:
+        return f"; did you mean {same_name[0]}?"
+    sections = ", ".join(dict.fromkeys(one.split(".")[0] for one in known))
+    return did_you_mean(key, known, f"sections are {sections}", cutoff=0.5)
 
 
 _WRONG = object()

@@ -6,7 +6,6 @@ from another file; ``variants`` names several runs of one experiment, each by it
 """
 
 import dataclasses
-import difflib
 import warnings
 from collections.abc import Iterable, Mapping
 from pathlib import Path
@@ -18,6 +17,7 @@ from crabjax.config.build import ConfigError, build, flat, merge, nest, parse_ov
 from crabjax.config.earlier import BEFORE_IT_EXISTED, RENAMED
 from crabjax.config.presets import with_preset
 from crabjax.config.schema import Config
+from crabjax.files import did_you_mean
 
 # In a clone a link to configs/, in a wheel a folder.
 CONFIG_FOLDER = Path(__file__).resolve().parents[1] / "configs"
@@ -123,10 +123,9 @@ def find_config(name: str | Path) -> Path:
         if path.is_file():
             return path
     known = sorted(p.relative_to(CONFIG_FOLDER).as_posix() for p in CONFIG_FOLDER.rglob("*.yaml"))
-    near = difflib.get_close_matches(str(name), known, n=1)
-    shown = [one for one in known if "/" not in one]
-    hint = f"did you mean {near[0]}?" if near else f"crabjax comes with {', '.join(shown)}"
-    raise ConfigError(f"{name}: no such configuration file, here or among crabjax's own; {hint}")
+    shown = ", ".join(one for one in known if "/" not in one)
+    hint = did_you_mean(str(name), known, f"crabjax comes with {shown}")
+    raise ConfigError(f"{name}: no such configuration file, here or among crabjax's own{hint}")
 
 
 def to_dict(config: Any) -> dict[str, Any]:

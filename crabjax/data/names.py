@@ -1,6 +1,5 @@
 """Label names as texts, and how alike documents are to them."""
 
-import difflib
 import re
 from collections.abc import Sequence
 from typing import Any, NamedTuple
@@ -8,6 +7,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from crabjax.config import ConfigError, DataConfig
+from crabjax.files import did_you_mean
 from crabjax.store import gather
 
 _SAMPLE = 10_000  # documents whose similarities are standardised; all, if there are no more
@@ -24,8 +24,7 @@ def label_texts(config: DataConfig, names: Sequence[str]) -> list[str]:
     given = config.label_texts or {}
     for label in given:
         if label not in names:
-            near = difflib.get_close_matches(label, names, n=1)
-            hint = f"; did you mean {near[0]}?" if near else ""
+            hint = did_you_mean(label, names)
             raise ConfigError(f"data.label_texts: {label!r} is not a label{hint}")
     return [given.get(name) or " ".join(re.sub("[_/-]", " ", name).split()) for name in names]
 

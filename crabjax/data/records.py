@@ -1,6 +1,5 @@
 """Documents as files have them, JSON lines or CSV rows: read one at a time and checked."""
 
-import difflib
 from array import array
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -9,7 +8,7 @@ from typing import Any, NamedTuple
 
 from crabjax.data.csv_rows import read_csv_rows
 from crabjax.data.documents import TOKEN_SEPARATOR, body_of
-from crabjax.files import DataError, read_json_lines
+from crabjax.files import DataError, did_you_mean, read_json_lines
 
 JSON_LINES = (".jsonl", ".json")
 
@@ -101,8 +100,7 @@ def _from_csv(where: str, row: dict[str, str], csv_format: CsvFormat, labelled: 
     needed = [csv_format.text_column] + [csv_format.label_column] * labelled
     for column in needed:
         if column not in row:
-            near = difflib.get_close_matches(column, row, n=1)
-            hint = f'; did you mean "{near[0]}"?' if near else ""
+            hint = did_you_mean(column, row, quote='"')
             raise DataError(
                 f'{where}: no column "{column}" in the header, which has {", ".join(row)}{hint}'
             )

@@ -5,8 +5,9 @@ Of TPUs it is what libtpu lets a program use. Clock rates of TPUs follow from th
 four arrays of 128 x 128 multipliers, a v6e four of 256 x 256, each with two operations a cycle.
 """
 
-import difflib
 from dataclasses import dataclass
+
+from crabjax.files import did_you_mean
 
 
 class UnknownChipError(ValueError):
@@ -162,6 +163,5 @@ def find_chip(name: str) -> Chip:
     """
     if name in CHIPS:
         return CHIPS[name]
-    near = difflib.get_close_matches(name.lower(), CHIPS, n=1)
-    hint = f"; did you mean {near[0]}?" if near else ""
+    hint = did_you_mean(name.lower(), CHIPS)
     raise UnknownChipError(f"chip: expected one of {', '.join(CHIPS)}, found {name!r}{hint}")

@@ -1,6 +1,5 @@
 """What a person said about documents: label sets, skipped, or nothing yet."""
 
-import difflib
 import unicodedata
 from collections.abc import Iterable, Sequence
 from typing import Any, NamedTuple
@@ -9,6 +8,7 @@ import numpy as np
 from scipy import sparse
 
 from crabjax.checks import check_labels
+from crabjax.files import did_you_mean
 
 SKIPPED = "skipped"
 WITHDRAWN = "withdrawn"
@@ -101,9 +101,9 @@ def unknown_label(label: Any, label_names: Sequence[str]) -> str | None:
     """What is wrong with a name that is not among the labels; None for one that is."""
     if label in label_names:
         return None
-    near = difflib.get_close_matches(str(label), label_names, n=1)
-    hint = f'did you mean "{near[0]}"?' if near else f"known are {', '.join(label_names)}"
-    return f'unknown label "{label}"; {hint}'
+    known = f"known are {', '.join(label_names)}"
+    hint = did_you_mean(str(label), label_names, known, quote='"')
+    return f'unknown label "{label}"{hint}'
 
 
 def _said(where: str, entry: Any, label_names: Sequence[str]) -> Said:

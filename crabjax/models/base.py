@@ -9,7 +9,6 @@ A classifier is a module of parameters, found by name::
         def logits(self, features, key): ...
 """
 
-import difflib
 from abc import abstractmethod
 from collections.abc import Callable
 from typing import Any, Literal, NamedTuple, Protocol, TypeVar
@@ -19,6 +18,7 @@ import jax.numpy as jnp
 from flax import nnx
 
 from crabjax.config import ConfigError, ModelConfig
+from crabjax.files import did_you_mean
 
 Params = dict[str, Any]
 
@@ -146,9 +146,7 @@ def get_builder(name: str) -> Build:
       UnknownClassifierError: listing the known names and the nearest one.
     """
     if name not in _registry:
-        near = difflib.get_close_matches(name, classifier_names(), n=1)
-        hint = f"; did you mean {near[0]}?" if near else ""
-        known = ", ".join(classifier_names())
+        known, hint = ", ".join(classifier_names()), did_you_mean(name, classifier_names())
         raise UnknownClassifierError(f"model.name: expected one of {known}, found {name!r}{hint}")
     return _registry[name]
 

@@ -7,7 +7,6 @@ A strategy is a function ``(key, pool, query_size, config) -> Selection``::
         return Selection(pool.unlabelled[:query_size], {})
 """
 
-import difflib
 import warnings
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -18,6 +17,7 @@ import numpy as np
 from scipy.special import expit
 
 from crabjax.config import StrategyConfig
+from crabjax.files import did_you_mean
 from crabjax.pool.look import AllBut, Look, draw_look, first_size, narrow, sample_size
 from crabjax.strategies.given import Pool, PoolError
 
@@ -210,9 +210,7 @@ def get_strategy(name: str) -> Strategy:
       UnknownStrategyError: listing the known names and the nearest one.
     """
     if name not in _registry:
-        near = difflib.get_close_matches(name, strategy_names(), n=1)
-        hint = f"; did you mean {near[0]}?" if near else ""
-        known = ", ".join(strategy_names())
+        known, hint = ", ".join(strategy_names()), did_you_mean(name, strategy_names())
         raise UnknownStrategyError(f"strategy: expected one of {known}, found {name!r}{hint}")
     return _registry[name]
 

@@ -385,7 +385,7 @@ CASES = [
     Case("an unknown classifier, of benchmark", "benchmark fit --model cnn", "invalid choice: 'cnn'", 2),
     Case("no repeat", "benchmark fit --repeats 0", "--repeats: expected a number above 0, found 0", 2),
     Case("no labelled document", "benchmark fit --labelled 0 5", "--labelled: expected a number above 0, found 0", 2),
-    Case("a size doubled less than twice", "benchmark scaling --steps 0", "expected at least 2, found 0", 2),
+    Case("a round of no documents", "benchmark scaling --documents 0", "--documents: expected a number above 0, found 0", 2),
     Case("a round of no configuration", "benchmark round --config gone.yaml", "no such configuration file"),
 ]  # fmt: skip
 

@@ -1,18 +1,26 @@
-"""The script, run as a user runs it."""
+"""The command: once as a script, otherwise in this process, which saves its start."""
 
+import io
 import json
 import subprocess
 import sys
+from contextlib import redirect_stderr, redirect_stdout
 from pathlib import Path
 
 import pytest
+
+from crabjax.cli.prepare import main
 
 SCRIPT = Path(__file__).resolve().parents[2] / "scripts" / "prepare_data.py"
 
 
 def run(*arguments):
-    command = [sys.executable, str(SCRIPT), *map(str, arguments)]
-    return subprocess.run(command, capture_output=True, text=True, timeout=120)
+    with redirect_stdout(io.StringIO()) as out, redirect_stderr(io.StringIO()) as err:
+        try:
+            status = main([str(one) for one in arguments])
+        except SystemExit as end:
+            status = end.code
+    return subprocess.CompletedProcess(arguments, status, out.getvalue(), err.getvalue())
 
 
 @pytest.fixture(scope="module")
@@ -25,7 +33,8 @@ def synthetic(tmp_path_factory):
 
 
 def test_help_names_every_command():
-    done = run("--help")
+    command = [sys.executable, str(SCRIPT), "--help"]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=120)
     assert done.returncode == 0
     for name in ("rcv1", "uklex", "eurlex", "mimic", "synthetic", "resample", "stats"):
         assert f"\n    {name}" in done.stdout

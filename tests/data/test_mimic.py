@@ -5,12 +5,13 @@ import gzip
 import pytest
 
 from crabjax.data.corpus import read_corpus
-from crabjax.data.sources import mimic
+from crabjax.data.sources import Asked, mimic
 from crabjax.files import DataError
 
 
 def run(source, raw, output, train, test, seed=0):
-    prepared = source.prepare(raw, output, train, test, seed, progress=False)
+    asked = Asked(raw, output, {"train": train, "test": test}, seed, progress=False)
+    prepared = source.prepare(asked)
     corpora = {name: read_corpus(output / f"{name}.jsonl") for name in prepared.written}
     assert {name: len(corpus) for name, corpus in corpora.items()} == prepared.written
     return prepared, corpora

@@ -8,15 +8,20 @@ import pytest
 
 from crabjax.cli.main import main
 from crabjax.data.corpus import read_corpus
-from crabjax.data.sources import SOURCES, hub, mimic4, rcv1
+from crabjax.data.sources import SOURCES, Asked, hub, mimic4, rcv1
 from crabjax.data.sources.common import Omitted
 from crabjax.data.sources.records import named_labels
 from crabjax.files import DataError, DataWarning
 
 
 def run(name, raw, output, train=None, test=None):
-    prepared = SOURCES[name].prepare(raw, output, train, test, 0, progress=False)
+    asked = Asked(raw, output, {"train": train, "test": test}, progress=False)
+    prepared = SOURCES[name].prepare(asked)
     return prepared, {split: read_corpus(output / f"{split}.jsonl") for split in prepared.written}
+
+
+def from_hub(raw, output, sizes=None):
+    return hub.prepare(Asked(raw, output, sizes or {}, progress=False), hub.Columns())
 
 
 def story(number, split, topics, title="A TITLE", body="Text &lt;of&gt; it.\n Reuter\n&#3;"):
@@ -225,12 +230,10 @@ def test_any_files_of_the_hub(tmp_path, capsys):
 
 def test_one_file_is_split_and_configurations_are_told_apart(tmp_path):
     (tmp_path / "all.jsonl").write_text(lines(*({"text": f"t{n}", "labels": n} for n in range(9))))
-    written = hub.prepare(
-        tmp_path / "all.jsonl", tmp_path / "out", hub.Columns(), {"train": 5, "test": 3}, 0
-    ).written
-    assert written == {"train": 5, "test": 3}
+    sizes = {"train": 5, "test": 3}
+    assert from_hub(tmp_path / "all.jsonl", tmp_path / "out", sizes).written == sizes
     with pytest.raises(DataError, match="give --train-size and --test-size"):
-        hub.prepare(tmp_path / "all.jsonl", tmp_path / "out", hub.Columns(), {"train": 5}, 0)
+        from_hub(tmp_path / "all.jsonl", tmp_path / "out", {"train": 5})
     for name in ("raw", "simplified"):
         (tmp_path / "many" / name).mkdir(parents=True)
         (tmp_path / "many" / name / "train.jsonl").write_text(lines({"text": "t", "labels": [1]}))
@@ -246,13 +249,12 @@ def test_files_of_no_split_are_left_out_beside_train_and_test(tmp_path):
     for name in ("train.jsonl", "test.jsonl", "latest/validation.jsonl", "notes.jsonl"):
         (raw / name).write_text(lines({"text": name, "labels": ["a"]}))
     (raw / "dataset_infos.json").write_text('{\n"default": {}\n}\n')
-    prepared = hub.prepare(raw, tmp_path / "out", hub.Columns(), {}, 0, progress=False)
+    prepared = from_hub(raw, tmp_path / "out")
     assert prepared.written == {"train": 1, "test": 1, "validation": 1}
     assert prepared.omitted == [f"left out {raw / 'notes.jsonl'}: named after no split"]
     assert len(list((tmp_path / "out").iterdir())) == 3
     (raw / "test.jsonl").unlink()  # then all that is left is one pool, but for what is no data
-    sizes: dict[str, int | None] = {"train": 2, "test": 1}
-    drawn = hub.prepare(raw, tmp_path / "drawn", hub.Columns(), sizes, 0, progress=False)
+    drawn = from_hub(raw, tmp_path / "drawn", {"train": 2, "test": 1})
     assert drawn.written == {"train": 2, "test": 1}
 
 
@@ -299,7 +301,7 @@ def test_numbers_of_named_classes():
 def test_the_number_of_no_label_names_no_class(tmp_path):
     for name in ("train", "validation", "test"):
         write_classes(tmp_path / f"{name}.parquet", [[0, 0], [-1], [1, -1]])
-    hub.prepare(tmp_path, tmp_path / "out", hub.Columns(), {}, 0, progress=False)
+    from_hub(tmp_path, tmp_path / "out")
     assert read_corpus(tmp_path / "out" / "train.jsonl").label_sets == [("anger",), (), ("joy",)]
     for source in ("eurlex", "uklex"):
         _, corpora = run(source, tmp_path, tmp_path / source)
@@ -312,7 +314,6 @@ def test_a_number_that_no_class_has_is_named(tmp_path, source, number):
     for name in ("train", "validation", "test"):
         write_classes(tmp_path / f"{name}.parquet", [[0], [number]])
     expected = rf"train\.parquet:2: expected labels from 0 to 1, .* found {number}$"
-    from_hub = functools.partial(hub.prepare, columns=hub.Columns(), sizes={}, seed=0)
     prepare = from_hub if source == "hub" else functools.partial(run, source)
     with pytest.raises(DataError, match=expected):
         prepare(tmp_path, tmp_path / "out")
@@ -332,9 +333,9 @@ def test_parquet_with_named_classes(tmp_path):
     raw.mkdir()
     for name in ("train", "test"):
         write_classes(raw / f"{name}-00000-of-00001.parquet", [[0], [0, 1]])
-    hub.prepare(raw, tmp_path / "out", hub.Columns(), {}, 0)
+    from_hub(raw, tmp_path / "out")
     found = read_corpus(tmp_path / "out" / "train.jsonl")
     assert found.label_sets == [("anger",), ("anger", "joy")]
     (raw / "train-00000-of-00001.parquet").write_bytes(b"nothing")
     with pytest.raises(DataError, match="not a Parquet file"):
-        hub.prepare(raw, tmp_path / "out", hub.Columns(), {}, 0)
+        from_hub(raw, tmp_path / "out")

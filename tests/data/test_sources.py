@@ -11,13 +11,14 @@ from crabjax.cli.prepare import main
 from crabjax.config import DataConfig
 from crabjax.data.corpus import read_corpus
 from crabjax.data.load import load_data
-from crabjax.data.sources import SOURCES, Source, eurlex, rcv1, register_source, uklex
+from crabjax.data.sources import SOURCES, Asked, Source, eurlex, rcv1, register_source, uklex
 from crabjax.data.sources.common import Omitted, draw_split
 from crabjax.files import DataError
 
 
 def run(source, raw, output, train, test, seed=0):
-    prepared = source.prepare(raw, output, train, test, seed, progress=False)
+    asked = Asked(raw, output, {"train": train, "test": test}, seed, progress=False)
+    prepared = source.prepare(asked)
     corpora = {name: read_corpus(output / f"{name}.jsonl") for name in prepared.written}
     assert {name: len(corpus) for name, corpus in corpora.items()} == prepared.written
     return prepared, corpora
@@ -35,7 +36,7 @@ def by_id(corpora):
 def test_missing_files_say_where_to_get_them(tmp_path, name):
     source = SOURCES[name]
     with pytest.raises(DataError) as caught:
-        source.prepare(tmp_path, tmp_path / "out", 1, 1, 0)
+        source.prepare(Asked(tmp_path, tmp_path / "out", {"train": 1, "test": 1}))
     assert source.about.where in str(caught.value)
     assert not (tmp_path / "out").exists()
 

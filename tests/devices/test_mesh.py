@@ -42,6 +42,7 @@ def test_one_device_has_no_mesh():
         assert current_mesh() is None
 
 
+@pytest.mark.slow
 def test_on_eight_devices():
     command = [sys.executable, "-m", "pytest", "-n", "0", "-p", "no:cacheprovider"]
     file = Path(__file__).with_name("eight_devices.py")

@@ -1,10 +1,19 @@
-"""Learners on disk: those of earlier versions are read, and those before a failed save."""
+"""Learners on disk: of earlier versions, after a failed save, damaged."""
+
+import json
 
 import numpy as np
 import pytest
 
+from crabjax.config import Config
 from crabjax.labelling import saved_learner
-from crabjax.labelling.saved_learner import SavedLearner, read_saved, write_saved
+from crabjax.labelling.learner import Learner
+from crabjax.labelling.saved_learner import (
+    SavedLearner,
+    SavedLearnerError,
+    read_saved,
+    write_saved,
+)
 
 
 def test_layers_that_were_saved_one_by_one_are_read_side_by_side(tmp_path):
@@ -58,3 +67,45 @@ def test_a_save_replaces_the_parameters_of_an_earlier_version(tmp_path):
     write_saved(tmp_path, SavedLearner({"texts": []}, {"w": np.zeros(2, np.float32)}))
     assert weights(tmp_path) == [0, 0]
     assert not (tmp_path / "params.safetensors").exists()
+
+
+def damage(state, what):
+    """A saved state with one thing wrong."""
+    changed = {
+        "no texts": {"texts": None},
+        "texts twice": {"texts": ["x"] * len(state["texts"])},
+        "no names": {"label_names": None},
+        "other names": {"label_names": ["sport"]},
+        "other config": {"config": {"no such": {}}},
+        "no config": {"config": None},
+        "odd answers": {"answers": [1, 2]},
+        "answers about nothing": {"answers": [[10_000, []]]},
+    }
+    return state | changed[what]
+
+
+@pytest.mark.parametrize(
+    "what",
+    [
+        "no texts",
+        "texts twice",
+        "no names",
+        "other names",
+        "other config",
+        "no config",
+        "odd answers",
+        "answers about nothing",
+    ],
+)
+def test_folders_of_other_forms_are_named_errors(tmp_path, what):
+    names = ("sport", "money", "science")
+    Learner(Config(), names).tell(["a", "b"], [["money"], []]).save(tmp_path)
+    path = tmp_path / "learner.json"
+    stored = json.loads(path.read_text())
+    path.write_text(json.dumps(damage(stored, what)))
+    with pytest.raises(SavedLearnerError, match="damaged: the content is not what was written"):
+        Learner.load(tmp_path)
+    del stored["sum"]  # as earlier versions wrote it
+    path.write_text(json.dumps(damage(stored, what)))
+    with pytest.raises(SavedLearnerError, match="damaged, or of another version"):
+        Learner.load(tmp_path)

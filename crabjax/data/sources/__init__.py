@@ -9,6 +9,7 @@ from crabjax.data.sources import reuters as reuters
 from crabjax.data.sources import uklex as uklex
 from crabjax.data.sources.common import SOURCES as SOURCES
 from crabjax.data.sources.common import About as About
+from crabjax.data.sources.common import Asked as Asked
 from crabjax.data.sources.common import Document as Document
 from crabjax.data.sources.common import Omitted as Omitted
 from crabjax.data.sources.common import Prepared as Prepared

@@ -3,8 +3,8 @@
 A source is a function that writes splits from raw files, found by name::
 
     @register_source("mine", About(...))
-    def prepare(raw, output, train_size, test_size, seed):
-        return Prepared({"train": train_size, "test": test_size}, [])
+    def prepare(asked):
+        return Prepared({"train": 8, "test": 2}, [])
 """
 
 import hashlib
@@ -69,6 +69,24 @@ class Omitted:
         ]
 
 
+class Asked(NamedTuple):
+    """What a source is asked to do.
+
+    Attributes:
+      raw: folder with the raw files.
+      output: folder to write to.
+      sizes: documents by split, "train" and "test"; None for all there are.
+      seed: of the random draw.
+      progress: shows progress bars.
+    """
+
+    raw: Path
+    output: Path
+    sizes: Mapping[str, int | None]
+    seed: int = 0
+    progress: bool = True
+
+
 class Prepared(NamedTuple):
     """What a source wrote: documents per split, and sentences on what it left out."""
 
@@ -76,11 +94,7 @@ class Prepared(NamedTuple):
     omitted: list[str]
 
 
-Prepare = Callable[..., Prepared]
-"""``prepare(raw, output, train_size, test_size, seed)``: from folder ``raw`` to ``output``.
-
-Sizes are numbers, or None for all there are where the source says so.
-"""
+Prepare = Callable[[Asked], Prepared]
 
 Documents = Callable[[Omitted], Iterable[Document]]
 """Reads documents, from their file anew at every call, and counts what it leaves out."""
@@ -167,13 +181,16 @@ def check_sum(path: Path, published: str | None) -> None:
         )
 
 
-def draw_split(total: int, sizes: Mapping[str, int], seed: int, source: str) -> np.ndarray:
+def draw_split(total: int, sizes: Mapping[str, int | None], seed: int, source: str) -> np.ndarray:
     """The split of each of ``total`` documents as a position in ``sizes``, -1 for none.  # [N]
 
     Raises:
-      DataError: if there are fewer documents than the sizes ask for.
+      DataError: if there are fewer documents than the sizes ask for, or a size is not given.
     """
-    if (wanted := sum(sizes.values())) > total:
+    counts = [size for size in sizes.values() if size is not None]
+    if len(counts) < len(sizes):
+        raise DataError(f"{source}: give --train-size and --test-size to draw both")
+    if (wanted := sum(counts)) > total:
         asked = " + ".join(f"{size} {name}" for name, size in sizes.items())
         raise DataError(
             f"{source}: {asked} documents asked for, found {total} usable ones; "
@@ -181,7 +198,7 @@ def draw_split(total: int, sizes: Mapping[str, int], seed: int, source: str) -> 
         )
     order = np.random.default_rng(seed).permutation(total)[:wanted]
     split = np.full(total, -1)
-    split[order] = np.repeat(np.arange(len(sizes)), list(sizes.values()))
+    split[order] = np.repeat(np.arange(len(sizes)), counts)
     return split
 
 
@@ -201,35 +218,30 @@ def write_splits(
     return written
 
 
-def write_drawn(
-    documents: Documents, sizes: Mapping[str, int], seed: int, source: str, output: Path
-) -> Prepared:
+def write_drawn(documents: Documents, asked: Asked, source: Path | None = None) -> Prepared:
     """Draws disjoint splits at random from all usable documents; these are read twice."""
     omitted = Omitted()
     total = sum(1 for _ in documents(omitted))
-    split = draw_split(total, sizes, seed, source)
-    return Prepared(write_splits(documents(Omitted()), split, sizes, output), omitted.lines())
+    split = draw_split(total, asked.sizes, asked.seed, str(source or asked.raw))
+    written = write_splits(documents(Omitted()), split, asked.sizes, asked.output)
+    return Prepared(written, omitted.lines())
 
 
-def write_published(
-    splits: Mapping[str, Documents], sizes: Mapping[str, int | None], seed: int, output: Path
-) -> Prepared:
+def write_published(splits: Mapping[str, Documents], asked: Asked) -> Prepared:
     """Writes splits as they were published, or a random part where a size asks for less.
 
     Args:
       splits: by name, what reads the split.
-      sizes: by name, how many documents; all where none is given.
-      seed: of the draw.
-      output: folder for a file a split.
+      asked: a size that is None, or not there, stands for all documents of the split.
     """
     omitted, counts = Omitted(), {}
     for name, documents in splits.items():  # all are read before the first file is written
         counts[name] = sum(1 for _ in documents(omitted))
     drawn = {
-        name: draw_split(total, {name: sizes.get(name) or total}, seed, name)
+        name: draw_split(total, {name: asked.sizes.get(name) or total}, asked.seed, name)
         for name, total in counts.items()
     }
     written = {}
     for name, documents in splits.items():
-        written |= write_splits(documents(Omitted()), drawn[name], [name], output)
+        written |= write_splits(documents(Omitted()), drawn[name], [name], asked.output)
     return Prepared(written, omitted.lines())

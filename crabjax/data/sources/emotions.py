@@ -6,6 +6,7 @@ from pathlib import Path
 
 from crabjax.data.sources.common import (
     About,
+    Asked,
     Document,
     Omitted,
     Prepared,
@@ -30,21 +31,16 @@ SEMEVAL = About(
 
 
 @register_source("goemotions", GO)
-def prepare(
-    raw: Path,
-    output: Path,
-    train_size: int | None,
-    test_size: int | None,
-    seed: int,
-    progress: bool = True,
-) -> Prepared:
+def prepare(asked: Asked) -> Prepared:
     """Writes the published splits; the development file becomes ``validation.jsonl``."""
-    names = [line.strip() for line in read_lines(find_raw(raw, "emotions.txt", GO))]
+    names = [line.strip() for line in read_lines(find_raw(asked.raw, "emotions.txt", GO))]
     names = [name for name in names if name]
     files = {"train": "train.tsv", "test": "test.tsv", "validation": "dev.tsv"}
-    paths = {split: find_raw(raw, file, GO) for split, file in files.items()}
-    splits = {split: partial(read_comments, path, names, progress) for split, path in paths.items()}
-    return write_published(splits, {"train": train_size, "test": test_size}, seed, output)
+    paths = {split: find_raw(asked.raw, file, GO) for split, file in files.items()}
+    splits = {
+        split: partial(read_comments, path, names, asked.progress) for split, path in paths.items()
+    }
+    return write_published(splits, asked)
 
 
 def read_comments(
@@ -68,21 +64,15 @@ def read_comments(
 
 
 @register_source("semeval2018ec", SEMEVAL)
-def prepare_tweets(
-    raw: Path,
-    output: Path,
-    train_size: int | None,
-    test_size: int | None,
-    seed: int,
-    progress: bool = True,
-) -> Prepared:
+def prepare_tweets(asked: Asked) -> Prepared:
     """Writes the published splits, without the tweets that have no emotion."""
     files = {"train": "train", "test": "test-gold", "validation": "dev"}
     paths = {
-        split: find_raw(raw, f"2018-E-c-En-{file}.txt", SEMEVAL) for split, file in files.items()
+        split: find_raw(asked.raw, f"2018-E-c-En-{file}.txt", SEMEVAL)
+        for split, file in files.items()
     }
-    splits = {split: partial(read_tweets, path, progress) for split, path in paths.items()}
-    return write_published(splits, {"train": train_size, "test": test_size}, seed, output)
+    splits = {split: partial(read_tweets, path, asked.progress) for split, path in paths.items()}
+    return write_published(splits, asked)
 
 
 def read_tweets(path: Path, progress: bool, omitted: Omitted) -> Iterator[Document]:

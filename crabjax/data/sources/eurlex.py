@@ -11,6 +11,7 @@ from typing import Any
 
 from crabjax.data.sources.common import (
     About,
+    Asked,
     Document,
     Omitted,
     Prepared,
@@ -34,26 +35,21 @@ _SPLITS = {"train": ("train",), "test": ("test",), "validation": ("dev", "valida
 
 
 @register_source("eurlex", ABOUT)
-def prepare(
-    raw: Path,
-    output: Path,
-    train_size: int | None,
-    test_size: int | None,
-    seed: int,
-    progress: bool = True,
-) -> Prepared:
+def prepare(asked: Asked) -> Prepared:
     """Writes the published splits, or a random part of train and test where less is asked for.
 
     The published development file becomes ``validation.jsonl``, whole.
     """
-    paths = {name: find_records(raw, stems) for name, stems in _SPLITS.items()}
+    paths = {name: find_records(asked.raw, stems) for name, stems in _SPLITS.items()}
     for name, path in paths.items():
         if path is None:
             raise missing_raw(
-                raw, f"{_SPLITS[name][0]}.jsonl or {_SPLITS[name][0]}.jsonl.gz", ABOUT
+                asked.raw, f"{_SPLITS[name][0]}.jsonl or {_SPLITS[name][0]}.jsonl.gz", ABOUT
             )
-    splits = {name: partial(read_documents, path, progress) for name, path in paths.items() if path}
-    return write_published(splits, {"train": train_size, "test": test_size}, seed, output)
+    splits = {
+        name: partial(read_documents, path, asked.progress) for name, path in paths.items() if path
+    }
+    return write_published(splits, asked)
 
 
 def read_documents(path: Path, progress: bool, omitted: Omitted) -> Iterator[Document]:

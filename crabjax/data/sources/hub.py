@@ -6,7 +6,14 @@ from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from crabjax.data.sources.common import Document, Omitted, Prepared, write_drawn, write_published
+from crabjax.data.sources.common import (
+    Asked,
+    Document,
+    Omitted,
+    Prepared,
+    write_drawn,
+    write_published,
+)
 from crabjax.data.sources.records import ENDINGS, class_names, named_labels, read_records
 from crabjax.files import DataError
 
@@ -52,43 +59,32 @@ def download(name: str, files: Iterable[str] = ()) -> Path:
         ) from error
 
 
-def prepare(
-    folder: Path,
-    output: Path,
-    columns: Columns,
-    sizes: dict[str, int | None],
-    seed: int,
-    within: str = "",
-    progress: bool = True,
-) -> Prepared:
+def prepare(asked: Asked, columns: Columns, within: str = "") -> Prepared:
     """Writes the splits of a folder of files; one file alone is split at random by the sizes.
 
     Files named after no split are left out, and said to be, where there are train and test.
 
     Args:
-      folder: with the data set's files, or a file.
-      output: folder to write to.
+      asked: where ``raw`` may be a file.
       columns: names of columns.
-      sizes: documents by split; None for all, where the files are split already.
-      seed: of the random draw.
       within: only files whose path holds this word, such as the name of a configuration.
-      progress: shows progress bars.
     """
-    found = split_files(folder, within)
+    found = split_files(asked.raw, within)
     if "train" in found and "test" in found:
         beside = [f"left out {path}: named after no split" for path in found.pop("", [])]
-        splits = {name: partial(_read, files, columns, progress) for name, files in found.items()}
-        prepared = write_published(splits, sizes, seed, output)
+        splits = {
+            name: partial(_read, files, columns, asked.progress) for name, files in found.items()
+        }
+        prepared = write_published(splits, asked)
         return prepared._replace(omitted=[*beside, *prepared.omitted])
     files = [file for group in found.values() for file in group]
-    wanted = {name: size for name, size in sizes.items() if size is not None}
-    if set(wanted) != {"train", "test"}:
+    if not (asked.sizes.get("train") and asked.sizes.get("test")):
         raise DataError(
-            f"{folder}: expected files named after train and test, found "
+            f"{asked.raw}: expected files named after train and test, found "
             f"{', '.join(file.name for file in files[:5])}; give --train-size and --test-size to "
             "draw both from them"
         )
-    return write_drawn(partial(_read, files, columns, progress), wanted, seed, str(folder), output)
+    return write_drawn(partial(_read, files, columns, asked.progress), asked)
 
 
 def split_files(folder: Path, within: str = "") -> dict[str, list[Path]]:

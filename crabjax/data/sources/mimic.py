@@ -9,6 +9,7 @@ from pathlib import Path
 
 from crabjax.data.sources.common import (
     About,
+    Asked,
     Document,
     Omitted,
     Prepared,
@@ -54,24 +55,23 @@ _BRACKETS = re.compile(r"\[\*\*.*?\*\*\]", re.DOTALL)
 
 
 @register_source("mimic", ABOUT)
-def prepare(
-    raw: Path, output: Path, train_size: int, test_size: int, seed: int, progress: bool = True
-) -> Prepared:
+def prepare(asked: Asked) -> Prepared:
     """Writes ``train.jsonl`` and ``test.jsonl``, drawn at random from all usable admissions.
 
     The notes are read twice, first without keeping any text, so memory holds the notes of the
     admissions whose parts are still being met, never the file.
     """
-    notes = find_raw(raw, "NOTEEVENTS.csv", ABOUT)
-    diagnoses = find_raw(raw, "DIAGNOSES_ICD.csv", ABOUT)
-    omitted, sizes = Omitted(), {"train": train_size, "test": test_size}
-    chapters = read_chapters(diagnoses, omitted, progress)
+    notes = find_raw(asked.raw, "NOTEEVENTS.csv", ABOUT)
+    diagnoses = find_raw(asked.raw, "DIAGNOSES_ICD.csv", ABOUT)
+    omitted = Omitted()
+    chapters = read_chapters(diagnoses, omitted, asked.progress)
     parts: dict[str, int] = {}
-    for admission, *_ in read_notes(notes, chapters, omitted, progress):
+    for admission, *_ in read_notes(notes, chapters, omitted, asked.progress):
         parts[admission] = parts.get(admission, 0) + 1
-    split = draw_split(len(parts), sizes, seed, str(raw))
-    documents = join_notes(read_notes(notes, chapters, Omitted(), progress), parts, chapters)
-    return Prepared(write_splits(documents, split, sizes, output), omitted.lines())
+    split = draw_split(len(parts), asked.sizes, asked.seed, str(asked.raw))
+    again = read_notes(notes, chapters, Omitted(), asked.progress)
+    documents = join_notes(again, parts, chapters)
+    return Prepared(write_splits(documents, split, asked.sizes, asked.output), omitted.lines())
 
 
 def chapter(code: str) -> str | None:

@@ -9,6 +9,7 @@ from pathlib import Path
 
 from crabjax.data.sources.common import (
     About,
+    Asked,
     Document,
     Omitted,
     Prepared,
@@ -71,30 +72,23 @@ _CHAPTER_OF: dict[int, Callable[[str], str | None]] = {9: chapter_of_icd9, 10: c
 
 
 @register_source("mimic4_icd9", ABOUT[9])
-def prepare_icd9(
-    raw: Path, output: Path, train_size: int, test_size: int, seed: int, progress: bool = True
-) -> Prepared:
+def prepare_icd9(asked: Asked) -> Prepared:
     """Writes the admissions coded in ICD-9, drawn at random."""
-    return _prepare(9, raw, output, {"train": train_size, "test": test_size}, seed, progress)
+    return _prepare(9, asked)
 
 
 @register_source("mimic4_icd10", ABOUT[10])
-def prepare_icd10(
-    raw: Path, output: Path, train_size: int, test_size: int, seed: int, progress: bool = True
-) -> Prepared:
+def prepare_icd10(asked: Asked) -> Prepared:
     """Writes the admissions coded in ICD-10, drawn at random."""
-    return _prepare(10, raw, output, {"train": train_size, "test": test_size}, seed, progress)
+    return _prepare(10, asked)
 
 
-def _prepare(
-    version: int, raw: Path, output: Path, sizes: dict[str, int], seed: int, progress: bool
-) -> Prepared:
-    notes = find_raw(raw, "discharge.csv", ABOUT[version])
-    diagnoses = find_raw(raw, "diagnoses_icd.csv", ABOUT[version])
+def _prepare(version: int, asked: Asked) -> Prepared:
+    notes = find_raw(asked.raw, "discharge.csv", ABOUT[version])
+    diagnoses = find_raw(asked.raw, "diagnoses_icd.csv", ABOUT[version])
     omitted = Omitted()
-    chapters = read_chapters(diagnoses, version, omitted, progress)
-    read = partial(read_notes, notes, chapters, progress)
-    prepared = write_drawn(read, sizes, seed, str(raw), output)
+    chapters = read_chapters(diagnoses, version, omitted, asked.progress)
+    prepared = write_drawn(partial(read_notes, notes, chapters, asked.progress), asked)
     return Prepared(prepared.written, [*omitted.lines(), *prepared.omitted])
 
 

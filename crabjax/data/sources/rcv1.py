@@ -14,6 +14,7 @@ from tqdm import tqdm
 from crabjax.data.documents import TOKEN_SEPARATOR
 from crabjax.data.sources.common import (
     About,
+    Asked,
     Document,
     Omitted,
     Prepared,
@@ -52,32 +53,27 @@ CHECKSUMS = {
 
 
 @register_source("rcv1", ABOUT)
-def prepare(
-    raw: Path, output: Path, train_size: int, test_size: int, seed: int, progress: bool = True
-) -> Prepared:
+def prepare(asked: Asked) -> Prepared:
     """Writes ``train.jsonl`` and ``test.jsonl``, drawn at random from all usable documents."""
     forms = {
-        "token files": _dat_files(raw, "tokens"),
-        "vector files": _dat_files(raw, "vectors"),
-        "news items": sorted([*raw.rglob("*.xml"), *raw.rglob("*.zip")]),
+        "token files": _dat_files(asked.raw, "tokens"),
+        "vector files": _dat_files(asked.raw, "vectors"),
+        "news items": sorted([*asked.raw.rglob("*.xml"), *asked.raw.rglob("*.zip")]),
     }
     found = [form for form, files in forms.items() if files]
     if not found:
-        raise missing_raw(raw, "token files, vector files or news items", ABOUT)
+        raise missing_raw(asked.raw, "token files, vector files or news items", ABOUT)
     if len(found) > 1:
-        raise DataError(f"{raw}: found both {' and '.join(found)}; keep one kind here")
+        raise DataError(f"{asked.raw}: found both {' and '.join(found)}; keep one kind here")
     files = forms[found[0]]
-    sizes = {"train": train_size, "test": test_size}
     if found[0] == "news items":
-        news = lambda omitted: read_news(files, omitted, progress)
-        return write_drawn(news, sizes, seed, str(raw), output)
+        return write_drawn(lambda omitted: read_news(files, omitted, asked.progress), asked)
     for file in files:
         check_sum(file, CHECKSUMS.get(file.name))
-    name = next((one for one in QRELS if list(raw.glob(f"{one}*"))), QRELS[0])
-    topics = read_topics(find_raw(raw, name, ABOUT), progress)
+    name = next((one for one in QRELS if list(asked.raw.glob(f"{one}*"))), QRELS[0])
+    topics = read_topics(find_raw(asked.raw, name, ABOUT), asked.progress)
     read = read_token_files if found[0] == "token files" else read_vector_files
-    documents = lambda omitted: read(files, topics, omitted, progress)
-    return write_drawn(documents, sizes, seed, str(raw), output)
+    return write_drawn(lambda omitted: read(files, topics, omitted, asked.progress), asked)
 
 
 def _dat_files(raw: Path, kind: str) -> list[Path]:

@@ -12,6 +12,7 @@ from tqdm import tqdm
 
 from crabjax.data.sources.common import (
     About,
+    Asked,
     Document,
     Omitted,
     Prepared,
@@ -46,51 +47,31 @@ class Item(NamedTuple):
 
 
 @register_source("reuters", ABOUT)
-def prepare(
-    raw: Path,
-    output: Path,
-    train_size: int | None,
-    test_size: int | None,
-    seed: int,
-    progress: bool = True,
-) -> Prepared:
+def prepare(asked: Asked) -> Prepared:
     """Writes the ModApte split with all topics that occur in both of its parts."""
     keep = lambda train, test: train > 0 and test > 0
-    return _prepare(raw, output, (train_size, test_size), seed, progress, keep)
+    return _prepare(asked, keep)
 
 
 @register_source("reuters26", ABOUT_26)
-def prepare_26(
-    raw: Path,
-    output: Path,
-    train_size: int | None,
-    test_size: int | None,
-    seed: int,
-    progress: bool = True,
-) -> Prepared:
+def prepare_26(asked: Asked) -> Prepared:
     """Writes the ModApte split with the topics of at least 50 training documents."""
     keep = lambda train, test: train >= 50
-    return _prepare(raw, output, (train_size, test_size), seed, progress, keep)
+    return _prepare(asked, keep)
 
 
-def _prepare(
-    raw: Path,
-    output: Path,
-    sizes: tuple[int | None, int | None],
-    seed: int,
-    progress: bool,
-    keep: Callable[[int, int], bool],
-) -> Prepared:
-    files = sorted(raw.glob("*.sgm"))
+def _prepare(asked: Asked, keep: Callable[[int, int], bool]) -> Prepared:
+    files = sorted(asked.raw.glob("*.sgm"))
     if not files:
-        raise missing_raw(raw, "*.sgm file", ABOUT)
+        raise missing_raw(asked.raw, "*.sgm file", ABOUT)
     counts = {split: Counter() for split in _SPLITS.values()}
-    for item in _items(tqdm(files, unit="file", disable=None if progress else True), Omitted()):
+    bar = tqdm(files, unit="file", disable=None if asked.progress else True)
+    for item in _items(bar, Omitted()):
         counts[item.split].update(item.document.labels)
     train, test = counts["train"], counts["test"]
     kept = {topic for topic in train if keep(train[topic], test[topic])}
     splits = {split: partial(_documents, files, split, kept) for split in _SPLITS.values()}
-    return write_published(splits, dict(zip(("train", "test"), sizes)), seed, output)
+    return write_published(splits, asked)
 
 
 def _documents(

@@ -6,6 +6,7 @@ from pathlib import Path
 
 from crabjax.data.sources.common import (
     About,
+    Asked,
     Document,
     Omitted,
     Prepared,
@@ -28,29 +29,23 @@ ABOUT = About(
 
 
 @register_source("uklex", ABOUT)
-def prepare(
-    raw: Path,
-    output: Path,
-    train_size: int,
-    test_size: int,
-    seed: int,
-    progress: bool = True,
-) -> Prepared:
+def prepare(asked: Asked) -> Prepared:
     """Writes ``train.jsonl`` and ``test.jsonl``.
 
     They are drawn at random from all usable documents of the one file of the archive; files that
     are split already stay so.
     """
-    sizes = {"train": train_size, "test": test_size}
-    if (whole := find_records(raw, ("uk-lex18",))) is not None:
-        documents = partial(read_documents, whole, progress)
-        return write_drawn(documents, sizes, seed, str(whole), output)
+    if (whole := find_records(asked.raw, ("uk-lex18",))) is not None:
+        documents = partial(read_documents, whole, asked.progress)
+        return write_drawn(documents, asked, whole)
     stems = {"train": ("train",), "test": ("test",), "validation": ("validation", "dev")}
-    paths = {name: find_records(raw, own) for name, own in stems.items()}
+    paths = {name: find_records(asked.raw, own) for name, own in stems.items()}
     if paths["train"] is None or paths["test"] is None:
-        raise missing_raw(raw, "uk-lex18.jsonl or uk-lex18.jsonl.gz", ABOUT)
-    splits = {name: partial(read_documents, path, progress) for name, path in paths.items() if path}
-    return write_published(splits, sizes, seed, output)
+        raise missing_raw(asked.raw, "uk-lex18.jsonl or uk-lex18.jsonl.gz", ABOUT)
+    splits = {
+        name: partial(read_documents, path, asked.progress) for name, path in paths.items() if path
+    }
+    return write_published(splits, asked)
 
 
 def read_documents(path: Path, progress: bool, omitted: Omitted) -> Iterator[Document]:
