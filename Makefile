@@ -15,11 +15,11 @@ test: $(READY)
 test-slow: $(READY)
 	$(BIN)/python -m pytest -m slow
 
-# The packages of docs/integrations.md bring much along, so they have an environment of their own.
+# baal needs torch, so it has an environment of its own; the other packages of docs/integrations.md are in .venv.
 test-peers:
 	test -d .venv-peers || $(PYTHON) -m venv .venv-peers
 	.venv-peers/bin/python -m pip install --quiet --constraint constraints.txt \
-		--editable '.[dev,small-text,skactiveml,modal,baal]'
+		--editable '.[dev,baal]'
 	.venv-peers/bin/python -m pytest -m slow tests/integrations
 
 # The compilers of TPUs and GPUs are large; neither chip is needed.
