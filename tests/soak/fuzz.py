@@ -1,56 +1,36 @@
 """Generated input, by grammars: it works, or one line names the place."""
 
-import json
 import time
 import warnings
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-import yaml
+import grammars
 from hypothesis import HealthCheck, Phase, given, seed, settings
-from hypothesis import strategies as some
 from outcome import Outcome
 
 EXAMPLES = 20_000
 _BATCH = 50
 
-plain = some.one_of(
-    some.none(),
-    some.booleans(),
-    some.integers(-3, 300),
-    some.floats(allow_nan=True, width=32),
-    some.text(max_size=6),
-    some.sampled_from(["crab", "random", "words", "frozen", "column_max", "1e-3", "last", "auto"]),
-)
-value = some.recursive(
-    plain,
-    lambda inner: (
-        some.lists(inner, max_size=3) | some.dictionaries(some.text(max_size=4), inner, max_size=3)
-    ),
-    max_leaves=5,
-)
-word = some.one_of(
-    some.text(max_size=12),
-    some.sampled_from(["a", "b", "é", "a;b", "-", "skipped", '"', "\x00", "\ud7ff"]),
-)
-
 
 def fuzz(folder: Path, deadline: float) -> list[Outcome]:
     """A share of the examples, and of the time, to each grammar."""
-    from crabjax.config import Config
-    from crabjax.config.build import keys_of
+    from crabjax.config import Config, to_dict
+    from crabjax.config.build import flat, keys_of
 
-    keys = some.sampled_from([*keys_of(Config), "loop.round", "no.such", "loop", "preset", ""])
+    known = flat(to_dict(Config()))
+    defaults = {key: known.get(key) for key in keys_of(Config)}
+    answers = _Answers(folder)
     parts = {
-        "configurations": (_configurations(keys), _read_configuration, ".yaml"),
-        "overrides": (some.lists(_override(keys), min_size=1, max_size=3), _read_overrides, ".txt"),
-        "JSON lines of documents": (_json_lines(_document()), _read_documents, ".jsonl"),
-        "CSV files of documents": (_csv(["id", "text", "labels"]), _read_documents, ".csv"),
-        "CSV files of answers": (_csv(["id", "text", "labels"]), _Answers(folder), ".csv"),
-        "JSON lines of answers": (_json_lines(_answer()), _Answers(folder), ".jsonl"),
-        "Label Studio exports": (_export(), _Answers(folder), ".json"),
-        "records of runs": (_json_lines(_record()), _read_records, ".jsonl"),
+        "configurations": (grammars.configurations(defaults), _read_configuration, ".yaml"),
+        "overrides": (grammars.overrides(defaults), _read_overrides, ".txt"),
+        "JSON lines of documents": (grammars.documents_json(), _read_documents, ".jsonl"),
+        "CSV files of documents": (grammars.documents_csv(), _read_documents, ".csv"),
+        "CSV files of answers": (grammars.answers_csv(), answers, ".csv"),
+        "JSON lines of answers": (grammars.answers_json(), answers, ".jsonl"),
+        "Label Studio exports": (grammars.label_studio(), answers, ".json"),
+        "records of runs": (grammars.records(), _read_records, ".jsonl"),
     }
     outcomes = []
     for number, (name, (grammar, read, suffix)) in enumerate(parts.items()):
@@ -87,7 +67,7 @@ def _part(name: str, grammar, read: Callable, path: Path, until: float, wanted: 
             suppress_health_check=every_check,
         )
         seed(batch)(quick(given(grammar)(one)))()
-    outcome.notes.append(f"{refused:,} refused")
+    outcome.notes.append(f"{outcome.tried - refused:,} accepted, {refused:,} refused")
     return outcome
 
 
@@ -108,145 +88,6 @@ def _try(outcome: Outcome, read: Callable, path: Path, content) -> bool:
             outcome.failures.append(f"{type(error).__name__}: {error} for {content!r:.300}")
             return True
     return False
-
-
-def _configurations(keys):
-    """Files as a person writes them: known keys, near misses, and now and then a broken line."""
-    tree = some.dictionaries(keys, value, max_size=6)
-
-    def text(flat: dict, spoil: str, at: int) -> bytes:
-        from crabjax.config.build import nest
-
-        try:
-            written = yaml.safe_dump(nest(flat), sort_keys=False)
-        except (ValueError, AttributeError, yaml.YAMLError):
-            written = repr(flat)
-        cut = at % (len(written) + 1)
-        return (written[:cut] + spoil + written[cut:]).encode("utf-8", "surrogatepass")
-
-    spoilt = some.sampled_from(
-        ["", "", "", "\t", ": ", "{", "&a *a", "!!python/name:os", "\n- x\n"]
-    )
-    return some.builds(text, tree, spoilt, some.integers(0, 500))
-
-
-def _override(keys):
-    text = some.one_of(plain.map(str), some.text(max_size=8), some.just("[1"), some.just("{a: 1}"))
-    return some.builds(
-        lambda key, sign, own: f"{key}{sign}{own}", keys, some.sampled_from(["=", "=", ""]), text
-    )
-
-
-def _document():
-    return some.fixed_dictionaries(
-        {},
-        optional={
-            "text": some.one_of(word, plain),
-            "labels": some.one_of(some.lists(word, max_size=3), value),
-            "doc_token": some.one_of(some.lists(word, max_size=3), value),
-            "doc_label": some.one_of(some.lists(word, max_size=3), value),
-            "id": some.one_of(some.integers(0, 5), value),
-        },
-    )
-
-
-def _answer():
-    return some.fixed_dictionaries(
-        {"id": some.one_of(some.sampled_from(["d0", "d1", "d2", "x", 1]), value)},
-        optional={
-            "labels": some.one_of(
-                some.lists(word, max_size=3), some.just("skipped"), some.just("withdrawn"), value
-            ),
-            "text": some.one_of(some.just("words 0"), word),
-            "by": some.sampled_from(["person", "model", 3]),
-        },
-    )
-
-
-def _record():
-    names = ["seed", "round", "labelled", "strategy", "model", "data", "selected", "seconds"]
-    names += ["micro_f1", "macro_f1", "mean_average_precision", "members", "failed_epochs"]
-    names += ["mean_ir_selected", "hard_left", "negative_left"]
-    return some.fixed_dictionaries({}, optional=dict.fromkeys(names, value))
-
-
-def _json_lines(record):
-    line = some.one_of(
-        record.map(lambda one: json.dumps(one).encode()),
-        record.map(
-            lambda one: json.dumps(one, ensure_ascii=False).encode("utf-8", "surrogatepass")
-        ),
-        some.sampled_from(
-            [b"", b"{", b"[]", b"null", b"\xff\xfe", b'{"text": "x", "labels": ["a"]}']
-        ),
-        some.binary(max_size=12),
-    )
-    return some.lists(line, max_size=5).map(b"\n".join)
-
-
-def _csv(columns):
-    cell = some.one_of(
-        word, some.sampled_from(['"open', "d0", "d1", "001", "words 0", "a", "b", ""])
-    )
-
-    def text(
-        mark: bytes, first: str, names: list[str], rows: list[list[str]], mark_columns: str
-    ) -> bytes:
-        lines = [first] * bool(first) + [mark_columns.join(row) for row in [names, *rows]]
-        return mark + "\n".join(lines).encode("utf-8", "surrogatepass")
-
-    header = some.one_of(
-        some.just(columns), some.lists(some.sampled_from([*columns, "x"]), max_size=4)
-    )
-    return some.builds(
-        text,
-        some.sampled_from([b"", b"", b"\xef\xbb\xbf", b"\xff\xfe"]),
-        some.sampled_from(["", "", "sep=;", "sep=,"]),
-        header,
-        some.lists(some.lists(cell, min_size=2, max_size=4), max_size=4),
-        some.sampled_from([",", ",", ";", "\t"]),
-    )
-
-
-def _export():
-    result = some.fixed_dictionaries(
-        {},
-        optional={
-            "type": some.one_of(some.just("choices"), value),
-            "value": some.one_of(
-                some.fixed_dictionaries({"choices": some.lists(word, max_size=2)}), value
-            ),
-        },
-    )
-    annotation = some.one_of(
-        some.fixed_dictionaries(
-            {},
-            optional={
-                "result": some.one_of(some.lists(result, max_size=2), value),
-                "was_cancelled": value,
-            },
-        ),
-        value,
-    )
-    data = some.fixed_dictionaries(
-        {},
-        optional={
-            "document_id": some.one_of(some.sampled_from(["d0", "d1", "x"]), value),
-            "text": value,
-        },
-    )
-    task = some.one_of(
-        some.fixed_dictionaries(
-            {},
-            optional={
-                "data": some.one_of(data, value),
-                "annotations": some.one_of(some.lists(annotation, max_size=2), value),
-            },
-        ),
-        value,
-    )
-    whole = some.one_of(some.lists(task, max_size=3), value)
-    return some.one_of(whole.map(lambda one: json.dumps(one).encode()), some.binary(max_size=20))
 
 
 def _read_configuration(path: Path, _) -> None:

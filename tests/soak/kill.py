@@ -2,13 +2,12 @@
 
 import random
 import shutil
-import signal
 import socket
 import time
 from pathlib import Path
 
 from outcome import Outcome
-from work import start, timeless, write_config
+from work import Command, timeless, write_config
 
 KILLS = 50
 _PAIR_SHARE = 0.3  # of the time, for two processes
@@ -20,10 +19,10 @@ def kill(folder: Path, deadline: float, chance: random.Random) -> list[Outcome]:
     write_config(folder)
     words = ("train", "--config", "small.yaml", "--output")
     alone = Outcome("SIGKILL of a run", "the same command goes on; records bit for bit the same")
-    _finish(start(folder, *words, "whole"))
+    _finish(Command(folder, *words, "whole"))
     whole, began = timeless(folder / "whole"), time.monotonic()
     # The second finds compiled programs, as all after it do; it also shows that runs are alike.
-    _goes_on(alone, _finish(start(folder, *words, "again")), folder / "again", whole)
+    _goes_on(alone, _finish(Command(folder, *words, "again")), folder / "again", whole)
     length = time.monotonic() - began
     saves = 0
     number = 0
@@ -31,12 +30,12 @@ def kill(folder: Path, deadline: float, chance: random.Random) -> list[Outcome]:
     while alone.tried < KILLS and time.monotonic() < until:
         output = f"killed{number}"
         for _ in range(chance.randint(1, 4)):
-            process = start(folder, *words, output)
+            process = Command(folder, *words, output)
             in_save = chance.random() < 0.5
             if _kill_at(process, folder / output, in_save, chance.uniform(0, length)):
                 alone.tried += 1
                 saves += _half_written(folder / output)
-        _goes_on(alone, _finish(start(folder, *words, output)), folder / output, whole)
+        _goes_on(alone, _finish(Command(folder, *words, output)), folder / output, whole)
         shutil.rmtree(folder / output, ignore_errors=True)
         number += 1
     alone.notes.append(f"{saves} of them left half a checkpoint")
@@ -57,9 +56,7 @@ def _two_processes(folder: Path, deadline: float, length: float, chance) -> Outc
         victim = chance.randrange(2)
         processes[victim].kill()
         time.sleep(1.0)
-        for process in processes:  # what a person would do with the one that waits
-            process.kill()
-            process.communicate()
+        processes[1 - victim].kill()  # what a person would do with the one that waits
         pair.tried += 1
         said = [_finish(one) for one in _start_pair(folder, output)]
         _goes_on(pair, "; ".join(filter(None, said)), folder / output, whole)
@@ -68,27 +65,26 @@ def _two_processes(folder: Path, deadline: float, length: float, chance) -> Outc
     return pair
 
 
-def _start_pair(folder: Path, output: str) -> list:
+def _start_pair(folder: Path, output: str) -> list[Command]:
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
     shared = ("--set", f"devices.coordinator=127.0.0.1:{port}", "--set", "devices.processes=2")
     words = ("train", "--config", "small.yaml", "--output", output, *shared)
-    return [start(folder, *words, "--set", f"devices.process={one}") for one in range(2)]
+    return [Command(folder, *words, "--set", f"devices.process={one}") for one in range(2)]
 
 
-def _kill_at(process, output: Path, in_save: bool, wait: float) -> bool:
+def _kill_at(process: Command, output: Path, in_save: bool, wait: float) -> bool:
     """Kills a run after a while, or as soon as a checkpoint is half written; false if it ended."""
     end = time.monotonic() + (_LONGEST if in_save else wait)
-    while time.monotonic() < end and process.poll() is None:
+    while time.monotonic() < end and not process.ended():
         if in_save and _half_written(output):
             break
         time.sleep(0.002)  # a checkpoint takes fifty times as long
-    if process.poll() is not None:
-        process.communicate()
+    if process.ended():
+        process.wait()
         return False
-    process.send_signal(signal.SIGKILL)
-    process.communicate()
+    process.kill()
     return True
 
 
@@ -96,10 +92,10 @@ def _half_written(output: Path) -> bool:
     return any((output / "checkpoints").glob("*.orbax-checkpoint-tmp*"))
 
 
-def _finish(process) -> str:
+def _finish(process: Command) -> str:
     """Waits for a command; what it said if it failed, else nothing."""
-    _, said = process.communicate(timeout=_LONGEST)
-    return "" if process.returncode == 0 else f"status {process.returncode}: {said[-300:]}"
+    status, said = process.wait(_LONGEST)
+    return "" if status == 0 else f"status {status}: {said[-300:]}"
 
 
 def _goes_on(outcome: Outcome, failed: str, folder: Path, whole: list[dict]) -> None:

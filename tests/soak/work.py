@@ -3,12 +3,12 @@
 import contextlib
 import io
 import json
+import multiprocessing
 import os
-import subprocess
 import sys
+import tempfile
 from pathlib import Path
 
-ROOT = Path(__file__).resolve().parents[2]
 CONFIG = """
 data:
   validation_size: 40
@@ -38,22 +38,60 @@ def write_data(folder: Path) -> tuple[str, ...]:
     )
 
 
-def environment(folder: Path) -> dict[str, str]:
-    """Of a command whose caches lie in ``folder``."""
-    own = {"CRABJAX_CACHE": str(folder / "cache"), "PYTHONPATH": str(ROOT), "JAX_PLATFORMS": "cpu"}
-    return {**os.environ, **own}
+class Command:
+    """``crabjax WORDS`` in a process of its own, from one that has all imported and done nothing.
+
+    Importing takes as long as the whole small run; a process forked before JAX has looked for
+    devices is as new as any.
+    """
+
+    def __init__(self, folder: Path, *words: str):
+        _server.set_forkserver_preload(_IMPORTED)
+        with tempfile.NamedTemporaryFile(dir=folder, suffix=".said", delete=False) as said:
+            self._said = Path(said.name)
+        self._process = _server.Process(target=_run, args=(folder, words, self._said))
+        self._process.start()
+
+    def ended(self) -> bool:
+        """Whether it came to an end of its own."""
+        return self._process.exitcode is not None
+
+    def kill(self) -> None:
+        """SIGKILL."""
+        self._process.kill()
+        self.wait()
+
+    def wait(self, seconds: float | None = None) -> tuple[int, str]:
+        """Its exit status and what it said, once it has ended."""
+        self._process.join(seconds)
+        if self._process.exitcode is None:
+            self.kill()
+            raise TimeoutError(f"no end in {seconds} seconds")
+        said = self._said.read_text(errors="replace") if self._said.exists() else ""
+        self._said.unlink(missing_ok=True)
+        return self._process.exitcode, said
 
 
-def start(folder: Path, *words: str) -> subprocess.Popen:
-    """Starts ``crabjax WORDS`` in ``folder``."""
-    return subprocess.Popen(
-        [sys.executable, "-m", "crabjax", *words],
-        cwd=folder,
-        env=environment(folder),
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-    )
+_server = multiprocessing.get_context("forkserver")
+_IMPORTED = [
+    "crabjax.cli.train",
+    "crabjax.experiments.variants",
+    "matplotlib.pyplot",
+    "orbax.checkpoint",
+    "sklearn.cluster",
+]
+
+
+def _run(folder: Path, words: tuple[str, ...], said: Path) -> None:
+    """What the new process does: its caches lie in ``folder``, and all it says is in a file."""
+    file = os.open(said, os.O_WRONLY | os.O_TRUNC)
+    os.dup2(file, 1)
+    os.dup2(file, 2)
+    os.environ["CRABJAX_CACHE"] = str(folder / "cache")
+    os.chdir(folder)
+    from crabjax.cli.main import main
+
+    sys.exit(main(words))
 
 
 def call(*words: str) -> tuple[int, str]:
