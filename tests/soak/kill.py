@@ -46,8 +46,10 @@ def _two_processes(folder: Path, deadline: float, length: float, chance) -> Outc
     pair = Outcome("SIGKILL of one of two processes", "both go on; records bit for bit the same")
     if time.monotonic() > deadline:
         return pair
-    for process in _start_pair(folder, "whole_pair"):
-        _finish(process)
+    said = [_finish(one) for one in _start_pair(folder, "whole_pair")]
+    if any(said):
+        pair.failures.append(f"whole_pair: {'; '.join(filter(None, said))}")
+        return pair
     whole, number = timeless(folder / "whole_pair"), 0
     while pair.tried < KILLS // 5 and time.monotonic() < deadline:
         output = f"pair{number}"
