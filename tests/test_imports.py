@@ -30,7 +30,7 @@ ROOMS = {
     "data": "cache checks config files progress seals store",
     "models": "checks config devices files",
     "inputs": "cache config data files models store",
-    "ensemble": "checks config devices models store",
+    "ensemble": "checks config devices models progress store",
     "pool": "config devices keys scoring store",
     "strategies": "checks config files keys pool scoring",
     "report": "files",

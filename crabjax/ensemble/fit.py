@@ -26,6 +26,7 @@ from crabjax.ensemble.plan import FitShapes, plan_here
 from crabjax.ensemble.train import FitInfo, Recipe, TrainingData, train
 from crabjax.ensemble.word_rows import training_words
 from crabjax.models import Model, Params
+from crabjax.progress import counting
 
 AT_ONCE = "devices.members_at_once"
 
@@ -167,8 +168,11 @@ def _fit(recipe: Recipe, mesh, shared, own, at_once: int) -> tuple[Params, FitIn
         # A device holds the members it trains and no others: those that are done wait on the host.
         return found if one_group or one_a_core(mesh) else jax.tree.map(fetch, found)
 
-    with ThreadPoolExecutor(workers) as pool:
-        parts = list(pool.map(fit_group, range(0, members, group)))
+    starts, parts = range(0, members, group), []
+    with counting("training members", members) as advance, ThreadPoolExecutor(workers) as pool:
+        for start, part in zip(starts, pool.map(fit_group, starts)):
+            parts.append(part)
+            advance(min(group, members - start))
     params, info = jax.tree.map(lambda *leaves: _join(leaves, members, mesh), *parts)
     return params, FitInfo(*(fetch(leaf) for leaf in info))
 

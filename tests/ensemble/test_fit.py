@@ -1,6 +1,7 @@
 """Training and prediction of ensembles against a plain loop over epochs, batches and members."""
 
 import dataclasses
+from contextlib import contextmanager
 from typing import Any, NamedTuple
 
 import jax
@@ -344,3 +345,16 @@ def test_word_ids_beyond_the_table_are_named():
     tokens[3, 0] = VOCABULARY
     with pytest.raises(ValueError, match=rf"inputs: expected word ids below {VOCABULARY}, found"):
         setting._replace(inputs=tokens).fit()
+
+
+def test_members_that_are_trained_are_counted(setting, monkeypatch):
+    counted = []
+
+    @contextmanager
+    def counting(text, total):
+        counted.append((text, total))
+        yield counted.append
+
+    monkeypatch.setattr(fit, "counting", counting)
+    setting.fit()
+    assert counted == [("training members", MEMBERS), 1, 1, 1]

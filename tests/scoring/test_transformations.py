@@ -1,13 +1,17 @@
-"""Every public kernel under jit, vmap, grad, scan, shard_map, export and donation."""
+"""Every public kernel under jit, vmap, grad, scan, shard_map, export, donation and sharding."""
 
 import functools
+import os
+import subprocess
+import sys
+from pathlib import Path
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
 from jax import export
-from jax.sharding import AxisType, PartitionSpec
+from jax.sharding import AxisType, NamedSharding, PartitionSpec
 
 from crabjax import (
     BetaRule,
@@ -29,6 +33,7 @@ from crabjax import (
 RANDOM = np.random.default_rng(0)
 PROBS = RANDOM.random((3, 8, 4), np.float32)  # [E, X, K]
 OTHERS = RANDOM.random((3, 8, 4), np.float32)
+MEMBERS = RANDOM.random((8, 8, 4), np.float32)  # one a device
 LABELS = RANDOM.random((8, 4)) < 0.5
 SQUARE = RANDOM.random((4, 4), np.float32)
 RULE = BetaRule()
@@ -59,9 +64,10 @@ KERNELS = {
     "update": (lambda y: update(label_correlation(y), y), (LABELS,), (None,), None),
     "attention": (correlation_attention, (SQUARE,), (None,), None),
     "label_weights": (attention_label_weights, (SQUARE,), (None,), None),
-    "evaluate": (evaluate, (PROBS, LABELS), (0, None), 0),
+    "evaluate": (evaluate, (MEMBERS, LABELS), (0, None), 0),
 }
-DIFFERENTIABLE = ["beta_entropy", "beta_losses", "gains", "totals", "gains, any rule", "attention"]
+DIFFERENTIABLE = ["beta_entropy", "beta_losses", "gains", "totals", "gains, any rule"]
+DIFFERENTIABLE += ["attention", "label_weights"]
 each_kernel = pytest.mark.parametrize("name", KERNELS)
 
 
@@ -96,7 +102,6 @@ def test_scan(name):
 def test_grad_is_the_slope(name):
     kernel, (first, *rest), _, _ = KERNELS[name]
     total = lambda x: sum(jnp.sum(leaf) for leaf in jax.tree.leaves(kernel(x, *rest)))
-    gradient = jax.grad(total)(jnp.asarray(first))
     direction = RANDOM.normal(size=first.shape).astype(np.float32)
     step = 1e-2 * direction / np.linalg.norm(direction)
     inside = np.clip(first, 0.05, 0.95)
@@ -105,15 +110,51 @@ def test_grad_is_the_slope(name):
     np.testing.assert_allclose(np.sum(gradient * step), slope, rtol=2e-2, atol=1e-5)
 
 
+def all_devices():
+    return jax.make_mesh((jax.device_count(),), ("shard",), axis_types=(AxisType.Auto,))
+
+
+def cut(axis):
+    return PartitionSpec() if axis is None else PartitionSpec(*[None] * axis, "shard")
+
+
 @each_kernel
 def test_shard_map_with_its_defaults(name):
     kernel, arrays, axes, result_axis = KERNELS[name]
-    mesh = jax.make_mesh((1,), ("shard",), axis_types=(AxisType.Auto,))
-    spec = lambda axis: PartitionSpec(*(["shard"] if axis == 0 else [None, "shard"]))
-    specs = tuple(PartitionSpec() if axis is None else spec(axis) for axis in axes)
-    out = PartitionSpec() if result_axis is None else spec(result_axis)
-    found = jax.shard_map(kernel, mesh=mesh, in_specs=specs, out_specs=out)(*arrays)
+    specs = {"in_specs": tuple(map(cut, axes)), "out_specs": cut(result_axis)}
+    found = jax.shard_map(kernel, mesh=all_devices(), **specs)(*arrays)
     same(found, kernel(*arrays))
+
+
+@each_kernel
+def test_sharded_in_gives_sharded_out(name):
+    kernel, arrays, axes, result_axis = KERNELS[name]
+    mesh = all_devices()
+    placed = [
+        jax.device_put(one, NamedSharding(mesh, cut(axis))) for one, axis in zip(arrays, axes)
+    ]
+    for found in (kernel(*placed), jax.jit(kernel)(*placed)):
+        same(found, kernel(*arrays))
+        for leaf in jax.tree.leaves(found) if result_axis is not None else []:
+            assert len(leaf.sharding.device_set) == jax.device_count()
+            share = leaf.addressable_shards[0].data.shape[result_axis]
+            assert share == leaf.shape[result_axis] // jax.device_count()
+
+
+@pytest.mark.slow
+def test_shards_on_eight_devices():
+    """In a process apart, as the number of devices is fixed when JAX starts."""
+    command = [sys.executable, "-m", "pytest", "-n", "0", "-p", "no:cacheprovider", "-k", "shard"]
+    done = subprocess.run(
+        [*command, "-m", "not slow", __file__],
+        cwd=Path(__file__).parents[2],
+        env=os.environ | {"JAX_NUM_CPU_DEVICES": "8", "JAX_PLATFORMS": "cpu"},
+        capture_output=True,
+        text=True,
+        timeout=400,
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert f"{2 * len(KERNELS)} passed" in done.stdout
 
 
 @each_kernel
