@@ -27,7 +27,7 @@ from jax.sharding import SingleDeviceSharding
 from crabjax.devices import hlo
 from crabjax.devices.chips import Chip, find_chip
 from crabjax.devices.estimate import Cost, estimate, slowest
-from crabjax.devices.memory import compiled_bytes
+from crabjax.devices.program_memory import compiled_bytes
 from crabjax.files import atomic_write
 
 _PLUG_INS = {"tpu": ("libtpu",), "cuda": ("jax_cuda12_plugin", "jax_cuda13_plugin")}

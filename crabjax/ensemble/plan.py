@@ -13,7 +13,8 @@ from typing import Any, NamedTuple
 import jax
 
 from crabjax.config import DevicesConfig
-from crabjax.devices.memory import fits, inner_programs, memory_limit, program_bytes
+from crabjax.devices.memory import fits, memory_limit
+from crabjax.devices.program_memory import inner_programs, program_bytes
 from crabjax.ensemble.train import Recipe, TrainingData, train
 from crabjax.models import Recomputed
 

@@ -11,8 +11,9 @@ import numpy as np
 import scipy.special
 
 from crabjax.devices.batches import LARGEST_BATCH, batches_at_once, in_batches
-from crabjax.devices.memory import halve_once, halve_until_it_fits, program_bytes
+from crabjax.devices.memory import halve_once, halve_until_it_fits
 from crabjax.devices.mesh import ENSEMBLE, POOL, current_mesh, place
+from crabjax.devices.program_memory import program_bytes
 from crabjax.ensemble import on_mesh
 from crabjax.ensemble.checks import EnsembleError, check_words
 from crabjax.ensemble.plan import fills

@@ -7,8 +7,9 @@ import numpy as np
 
 from crabjax.config import Config
 from crabjax.devices.batches import LARGEST_BATCH, batches_at_once, usable_cores
-from crabjax.devices.memory import memory_limit, program_bytes
+from crabjax.devices.memory import memory_limit
 from crabjax.devices.mesh import ENSEMBLE, use_devices
+from crabjax.devices.program_memory import program_bytes
 from crabjax.ensemble.fit import one_a_core
 from crabjax.ensemble.plan import Device, FitShapes, plan_fit
 from crabjax.ensemble.predict import ensemble_logits

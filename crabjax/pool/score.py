@@ -15,8 +15,9 @@ from jax.sharding import Mesh, PartitionSpec
 from scipy.special import expit
 
 from crabjax.devices.batches import in_batches
-from crabjax.devices.memory import halve_once, halve_until_it_fits, program_bytes
+from crabjax.devices.memory import halve_once, halve_until_it_fits
 from crabjax.devices.mesh import ENSEMBLE, POOL, current_mesh, place
+from crabjax.devices.program_memory import program_bytes
 from crabjax.scoring.beta import BetaRule
 from crabjax.scoring.elr import expected_loss_reduction, total_loss_reduction
 from crabjax.scoring.released import released_score

@@ -19,7 +19,7 @@ def run(*arguments):
         try:
             status = main([str(one) for one in arguments])
         except SystemExit as end:
-            status = end.code
+            status = end.code if isinstance(end.code, int) else 1
     return subprocess.CompletedProcess(arguments, status, out.getvalue(), err.getvalue())
 
 

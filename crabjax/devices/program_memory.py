@@ -1,0 +1,225 @@
+"""How much memory a compiled program will need, before it is compiled.
+
+The estimate follows the traced program equation by equation and adds up the arrays that are alive
+at the same time. What compilers fuse away counts nothing, and what a loop carries is updated in
+place.
+"""
+
+import math
+from collections import Counter
+from collections.abc import Iterator
+from typing import Any, NamedTuple
+
+import jax
+import numpy as np
+from jax.extend.core import Literal, Var
+
+# Computed where they are used, inside the program of the operation that uses them.
+_FUSED = frozenset(
+    """
+    abs add add_any and broadcast_in_dim clamp concatenate convert_element_type copy copy_p div
+    empty2 eq erf erfc exp exp2 expand_dims floor ge gt integer_pow iota is_finite le log log1p
+    logistic lt max min mul name ne neg not or pad pow random_unwrap random_wrap reduce_precision
+    rem reshape rev rsqrt select_n shift_left shift_right_logical sign slice split sqrt square
+    squeeze stack stop_gradient sub tanh transpose xor
+    """.split()  # noqa: SIM905
+)
+# Compilers for CPU store these rather than compute them once for every use.
+_COSTLY_ON_CPU = frozenset(("erf", "erfc", "exp", "log", "log1p", "logistic", "pow", "tanh"))
+# The same memory, read as another shape.
+_RESHAPES = frozenset(("reshape", "squeeze", "expand_dims"))
+# Of these there is nothing left in a compiled program but what they call.
+_CALLS = frozenset(("jit", "pjit", "closed_call", "custom_jvp_call", "custom_vjp_call"))
+
+
+def program_bytes(program: jax.stages.Traced, platform: str | None = None) -> int:
+    """Arguments, results and temporaries of a traced program, in bytes.
+
+    Args:
+      program: of one device.
+      platform: it will be compiled for; None for that of this process's devices.
+    """
+    platform = platform or jax.default_backend()
+    jaxpr = program.jaxpr.jaxpr
+    given = sum(_bytes(variable) for variable in {*jaxpr.invars, *jaxpr.constvars})
+    results = sum(_bytes(one) for one in jaxpr.outvars)
+    # Results take the place of arguments that are given away.
+    donated = [one for one in jax.tree.leaves(program.args_info) if one.donated]
+    replaced = sum(math.prod(one.shape) * one.dtype.itemsize for one in donated)
+    return given + max(0, results - replaced) + _temporary_bytes(jaxpr, platform)
+
+
+def compiled_bytes(program: jax.stages.Compiled) -> int:
+    """As :func:`program_bytes`, by the compiler: of a program for any chip, here or not."""
+    known: Any = program.memory_analysis()
+    kept = known.argument_size_in_bytes + known.output_size_in_bytes - known.alias_size_in_bytes
+    return kept + known.temp_size_in_bytes
+
+
+def _temporary_bytes(jaxpr: Any, platform: str) -> int:
+    """The most memory alive at once besides the arguments and results."""
+    program = _flat(jaxpr, platform)
+    last_use, stored = _uses(program, platform)
+    results = _places_of_results(program)
+    alive: dict[Any, int] = {}
+    most = 0
+    for position, equation in enumerate(program.eqns):
+        inner = inner_programs(equation, platform)
+        inside = max((_temporary_bytes(one, platform) for one in inner), default=0)
+        carried = _carried(equation)
+        alive |= {
+            variable: size
+            for variable, size in _sizes(equation, platform)
+            if variable in stored
+            and variable not in results
+            # What a loop carries it has, whether or not it is read afterwards.
+            and (variable in last_use or variable in carried)
+        }
+        # And in the place of what it starts from, where that is not read again.
+        for start in _variables(carried.values()):
+            if last_use[start] == position:
+                alive.pop(start, None)
+        most = max(most, sum(alive.values()) + inside)
+        alive = {one: size for one, size in alive.items() if last_use.get(one, 0) > position}
+    return most
+
+
+class _Flat(NamedTuple):
+    """A program without calls, whose insides stand in their place."""
+
+    invars: list[Any]
+    outvars: list[Any]
+    eqns: list[Any]
+
+
+def _flat(jaxpr: Any, platform: str) -> _Flat:
+    equations: list[Any] = []
+
+    def inline(jaxpr: Any, names: dict[Any, Any]) -> list[Any]:
+        """Adds a program's equations under ``names`` of their own; returns those of its results."""
+        here = lambda atoms: [one if isinstance(one, Literal) else names[one] for one in atoms]
+        for equation in jaxpr.eqns:
+            given = here(equation.invars)
+            if equation.primitive.name in _CALLS or "branches_platforms" in equation.params:
+                (called,) = inner_programs(equation, platform)
+                own = inline(called, _named(called, given))
+            else:
+                own = [Var(one.aval) for one in equation.outvars]
+                equations.append(equation.replace(invars=given, outvars=own))
+            names.update(zip(equation.outvars, own))
+        return here(jaxpr.outvars)
+
+    results = inline(jaxpr, _named(jaxpr, jaxpr.invars))
+    return _Flat(jaxpr.invars, results, equations)
+
+
+def _named(jaxpr: Any, given: list[Any]) -> dict[Any, Any]:
+    """Arguments by what is given for them; a choice is given its number first."""
+    first = len(given) - len(jaxpr.invars)
+    return dict(zip([*jaxpr.constvars, *jaxpr.invars], [*jaxpr.constvars, *given[first:]]))
+
+
+def _places_of_results(program: _Flat) -> set[Any]:
+    """Results, and what has their memory under another shape."""
+    places = set(_variables(program.outvars))
+    for equation in reversed(program.eqns):
+        if equation.primitive.name in _RESHAPES and places.intersection(equation.outvars):
+            places |= set(_variables(equation.invars))
+    return places
+
+
+def _carried(equation: Any) -> dict[Any, Any]:
+    """What each result of a loop that is updated in place starts from."""
+    params = equation.params
+    if equation.primitive.name == "while":
+        first = params["cond_nconsts"] + params["body_nconsts"]
+        return dict(zip(equation.outvars, equation.invars[first:]))
+    if equation.primitive.name == "scan":
+        first, count = params["num_consts"], params["num_carry"]
+        return dict(zip(equation.outvars, equation.invars[first : first + count]))
+    return {}
+
+
+def _sizes(equation: Any, platform: str) -> Iterator[tuple[Any, int]]:
+    """The memory of each result.
+
+    A loop that is written out keeps no copies for its later turns: of what a turn leaves for the
+    backward pass, only what compilers store gets memory, and that once.
+    """
+    params = equation.params
+    if equation.primitive.name != "scan" or params["unroll"] != params["length"]:
+        yield from ((variable, _bytes(variable)) for variable in equation.outvars)
+        return
+    turn, carried = _flat(params["jaxpr"].jaxpr, platform), params["num_carry"]
+    counted = {*turn.invars[: params["num_consts"]], *turn.invars[params["num_consts"] + carried :]}
+    _, stored = _uses(turn, platform)
+    makers = {result: one for one in turn.eqns for result in one.outvars}
+    for place, (variable, result) in enumerate(zip(equation.outvars, turn.outvars)):
+        if place < carried:
+            yield variable, _bytes(variable)
+            continue
+        roots = _roots(result, makers, stored) - counted
+        counted |= roots
+        yield variable, params["length"] * sum(map(_bytes, roots))
+
+
+def _roots(variable: Any, makers: dict[Any, Any], stored: set[Any]) -> set[Any]:
+    """What is stored of a value: itself, or what it can be computed from in passing."""
+    if isinstance(variable, Literal):
+        return set()
+    if variable in stored or variable not in makers:
+        return {variable}
+    return {
+        root
+        for source in _variables(makers[variable].invars)
+        for root in _roots(source, makers, stored)
+    }
+
+
+def _uses(program: _Flat, platform: str) -> tuple[dict[Any, int], set[Any]]:
+    """The last equation that needs each variable, and the variables that get memory."""
+    last_use: dict[Any, int] = {}
+    stored = set()
+    users = Counter(one for equation in program.eqns for one in {*_variables(equation.invars)})
+    for position, equation in enumerate(program.eqns):
+        name = equation.primitive.name
+        # TPUs compute what they multiply on the way into the product.
+        reads_in_passing = name.startswith("reduce_") or (platform, name) == ("tpu", "dot_general")
+        for variable in _variables(equation.invars):
+            last_use[variable] = position
+            if name not in _FUSED and not reads_in_passing:
+                stored.add(variable)
+        costly = platform == "cpu" and name in _COSTLY_ON_CPU
+        kept_from = 0 if name not in _FUSED else 2 if costly else math.inf  # users
+        stored |= {one for one in equation.outvars if users[one] >= kept_from}
+    last_use |= dict.fromkeys(_variables(program.outvars), len(program.eqns))
+    # What a fused value is computed from must stay until the value is used.
+    for equation in reversed(program.eqns):
+        for result in equation.outvars:
+            if result in last_use and result not in stored:
+                for variable in _variables(equation.invars):
+                    last_use[variable] = max(last_use[variable], last_use[result])
+    return last_use, stored
+
+
+def inner_programs(equation: Any, platform: str) -> Iterator[Any]:
+    """The programs inside a loop, a branch or a call; of a choice by platform, the one it gets."""
+    if choices := equation.params.get("branches_platforms"):
+        name = {"gpu": "cuda"}.get(platform, platform)
+        chosen = next(i for i, one in enumerate(choices) if one is None or name in one)
+        yield equation.params["branches"][chosen].jaxpr
+        return
+    for value in equation.params.values():
+        for one in value if isinstance(value, list | tuple) else (value,):
+            one = getattr(one, "jaxpr", one)
+            if hasattr(one, "eqns"):
+                yield one
+
+
+def _variables(atoms: Any) -> list[Any]:
+    return [atom for atom in atoms if not isinstance(atom, Literal)]
+
+
+def _bytes(variable: Any) -> int:
+    aval = variable.aval
+    return int(np.prod(aval.shape)) * getattr(aval.dtype, "itemsize", 8)  # keys: two words
