@@ -10,7 +10,8 @@ import numpy as np
 import pytest
 
 from crabjax.config import DevicesConfig, EnsembleConfig, ModelConfig
-from crabjax.devices import batches, memory, program_memory
+from crabjax.devices import batches, memory
+from crabjax.devices.program_memory import compiled_bytes, program_bytes
 from crabjax.ensemble import fit, fit_ensemble, member_keys, plan, predict, predict_logits
 from crabjax.ensemble.train import Recipe, TrainingData, train
 from crabjax.models import build_model
@@ -73,9 +74,7 @@ SLOW = {"fit text_rnn", "fit distilbert"}
 )
 def test_the_estimate_is_near_what_the_compiler_says(name):
     program = PROGRAMS[name]()
-    ratio = program_memory.program_bytes(program) / program_memory.compiled_bytes(
-        program.lower().compile()
-    )
+    ratio = program_bytes(program) / compiled_bytes(program.lower().compile())
     assert 0.75 < ratio < 1.25, ratio
 
 
@@ -87,11 +86,9 @@ def test_what_a_call_needs_is_what_its_inside_needs():
     by_platform = jax.lax.platform_dependent
     chosen = lambda a: jnp.sum(by_platform(inside(a @ a), cpu=inside, default=lambda a: a @ a @ a))
     plain = lambda a: jnp.sum(inside(inside(a @ a)))
-    found = {
-        program_memory.program_bytes(jax.jit(one).trace(shape)) for one in (plain, in_calls, chosen)
-    }
+    found = {program_bytes(jax.jit(one).trace(shape)) for one in (plain, in_calls, chosen)}
     assert len(found) == 1
-    assert program_memory.program_bytes(jax.jit(in_calls).trace(shape)) < 4 * 4e6 + 1e4
+    assert program_bytes(jax.jit(in_calls).trace(shape)) < 4 * 4e6 + 1e4
 
 
 def test_sizes_are_halved_until_they_fit(monkeypatch, caplog):
