@@ -67,9 +67,10 @@ def named(runs: list[tuple[str, Path, list]]) -> dict[str, list]:
 def in_order(experiment: str, runs: dict[str, list], only: list[str] | None) -> dict[str, list]:
     """The runs to show: those asked for, or all, the ones others are compared with first."""
     # A run named "no attention" lies in the folder no_attention.
-    asked = [name if name in runs else name.replace(" ", "_") for name in only or ()]
-    if missing := [name for name in asked if name not in runs]:
+    asked = {name: name if name in runs else name.replace(" ", "_") for name in only or ()}
+    if missing := [name for name in asked.values() if name not in runs]:
         raise ValueError(f"--only {missing[0]}: {experiment} has {', '.join(runs)}")
+    if asked:
+        return {name: runs[folder] for name, folder in asked.items()}
     others = [name for name in runs if name not in FIRST]
-    order = asked or [*(name for name in FIRST if name in runs), *others]
-    return {name: runs[name] for name in order}
+    return {name: runs[name] for name in [*(one for one in FIRST if one in runs), *others]}
