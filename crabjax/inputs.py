@@ -49,13 +49,6 @@ class EncodedTexts(NamedTuple):
     names: NameSimilarity | None  # what compares further documents with label names
 
 
-class Inputs(NamedTuple):
-    """What the classifier takes of documents, and what makes the same of others."""
-
-    array: Any  # [N, ...], perhaps mapped, or made when read
-    names: NameSimilarity | None
-
-
 def load_dataset(config: Config) -> Dataset:
     """The data set of a config, in the tokens its classifier needs.
 
@@ -113,8 +106,8 @@ def model_inputs(
 
 def first_inputs(
     config: Config, tokens: np.ndarray, label_names: Sequence[str], documents: int | None = None
-) -> Inputs:
-    """As :func:`model_inputs`, of the documents that similarities to names are standardised on.
+) -> tuple[Any, NameSimilarity | None]:
+    """As :func:`model_inputs`, and what compares further documents with names as it did these.
 
     Args:
       config: its data, model and devices.
@@ -123,13 +116,12 @@ def first_inputs(
       documents: the first so many are those to choose from; None for all.
     """
     if not has_names(config, len(label_names)):
-        return Inputs(model_inputs(config, tokens), None)
-    vectors = _encoder_vectors(config, tokens)
-    texts = label_texts(config.data, label_names)
-    most = config.data.max_tokens
-    of_names = model_inputs(config, _tokens(config, _text_tokenizer(config, texts), texts, most))
+        return model_inputs(config, tokens), None
+    vectors, texts = _encoder_vectors(config, tokens), label_texts(config.data, label_names)
+    of_texts = _tokens(config, _text_tokenizer(config, texts), texts, config.data.max_tokens)
+    of_names = _encoder_vectors(config, of_texts)
     names = compare_with_names(of_names, vectors[:documents])
-    return Inputs(_beside_names(vectors, names), names)
+    return _beside_names(vectors, names), names
 
 
 def _encoder_vectors(config: Config, tokens: np.ndarray) -> np.ndarray:
