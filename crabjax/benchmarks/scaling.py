@@ -1,7 +1,7 @@
 """A round of the default against the number of documents, which lie in files mapped into memory.
 
 The round looks at a sample, and should take as long whatever their number: `seconds` are those of
-predict and query, `ratio` is over the fewest documents. peak MB is the memory at the peak of the
+predict and query, `ratio` is over the number given first. peak MB is the memory at the peak of the
 whole round, all that the process holds included. The files take 2 GB a million.
 """
 
@@ -47,6 +47,8 @@ class Measured(NamedTuple):
 def run(arguments: argparse.Namespace) -> list[Row]:
     """One row a classifier and number of documents."""
     rows, sizes = [], arguments.documents
+    if min(sizes) < LABELLED:
+        raise ValueError(f"--documents: expected at least {LABELLED}, found {min(sizes)}")
     for model in MODELS:
         measured = time_rounds(model, sizes, arguments.repeats)
         rows += [

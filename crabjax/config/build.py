@@ -185,7 +185,9 @@ def _checked(value: Any, hint: Any, limits: Mapping[str, Any], where: str) -> An
     converted = _convert(value, hint)
     items = converted if isinstance(converted, tuple) else (converted,)
     if converted is _WRONG or not all(_within(item, limits) for item in items):
-        quotes = "; numbers are text in quotes" if isinstance(value, Mapping) else ""
+        numbers = isinstance(value, Mapping) and "mapping" in describe(hint, limits)
+        numbers = numbers and any(isinstance(one, int | float) for one in (*value, *value.values()))
+        quotes = "; numbers are text in quotes" if numbers else ""
         raise ConfigError(f"{where}: expected {describe(hint, limits)}, found {value!r}{quotes}")
     return converted
 

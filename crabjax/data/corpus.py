@@ -162,7 +162,7 @@ def _gather(
     starts = array("q")
     collected = InFile(path) if in_lines else None
     if not in_lines and path.stat().st_size > _IN_MEMORY:
-        collected = Copied()
+        collected = Copied(path)
     held: list[str] = []
     label_sets: list[tuple[str, ...]] = []
     shared: dict[tuple[str, ...], tuple[str, ...]] = {}

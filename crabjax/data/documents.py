@@ -1,12 +1,15 @@
 """Documents that stay in a file: each is read when it is asked for."""
 
+import contextlib
+import io
 import json
 import os
 import tempfile
+import weakref
 from array import array
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Any, overload
+from typing import Any, BinaryIO, overload
 
 import numpy as np
 
@@ -25,7 +28,7 @@ class Documents(Sequence[str]):
       offsets: where the line of each begins, int64 [N].
       hashes: of the documents, int64 [N], equal for equal ones while this process runs.
       stamp: size and time of the file when it was read; see :func:`file_stamp`.
-      owner: what deletes a file that is nobody else's once no document of it can be asked for.
+      owner: a file without a name that has them in the place of ``path``, gone when closed.
     """
 
     def __init__(
@@ -65,11 +68,18 @@ class Documents(Sequence[str]):
 
     __hash__ = None  # type: ignore[assignment]
 
+    def _open(self, buffering: int) -> BinaryIO:
+        if self.owner is not None:
+            return io.BufferedReader(_Placed(self.owner.file.fileno()), buffering)
+        file = open(self.path, "rb", buffering=buffering)  # noqa: SIM115, the caller closes it
+        if file_stamp(self.path) != self.stamp:
+            file.close()
+            raise DataError(f"{self.path}: changed while it was in use; begin again")
+        return file
+
     def _read(self, offsets: list[int]) -> Iterator[str]:
         # Of a single line a large buffer would read what nobody asked for.
-        with open(self.path, "rb", buffering=1 << (13 if len(offsets) == 1 else 20)) as file:
-            if file_stamp(self.path) != self.stamp:
-                raise DataError(f"{self.path}: changed while it was in use; begin again")
+        with self._open(1 << (13 if len(offsets) == 1 else 20)) as file:
             at = 0
             for offset in offsets:
                 if offset != at:
@@ -99,26 +109,67 @@ class InFile:
 
 
 class Copied(InFile):
-    """The same where none can be found again: a line each in a temporary file.
+    """The same where none can be found again: a line each in a temporary file without a name.
 
-    Only this user may read that file, and it is gone when no document needs it.
+    Nobody else can read that file, and it is gone with this process at the latest.
     """
 
-    def __init__(self) -> None:
-        file = tempfile.NamedTemporaryFile(prefix="crabjax-", suffix=".jsonl")  # noqa: SIM115
-        super().__init__(Path(file.name))
-        self.owner = file
+    def __init__(self, path: Path):
+        super().__init__(path)
+        self.owner = _Nameless()
 
     def add(self, body: str, at: int = 0) -> None:
         """Adds one."""
-        super().add(body, self.owner.tell())
-        self.owner.write(json.dumps({"text": body}).encode() + b"\n")
+        with self._folder_named():
+            super().add(body, self.owner.file.tell())
+            self.owner.file.write(json.dumps({"text": body}, ensure_ascii=False).encode() + b"\n")
 
     def documents(self) -> Documents:
         """All that were added."""
-        self.owner.flush()
-        self.stamp = file_stamp(self.path)
+        with self._folder_named():
+            self.owner.file.flush()
         return super().documents()
+
+    @contextlib.contextmanager
+    def _folder_named(self) -> Iterator[None]:
+        try:
+            yield
+        except OSError as error:
+            with contextlib.suppress(OSError):
+                self.owner.file.close()
+            folder = f"{tempfile.gettempdir()} (TMPDIR), where {self.path} is copied to"
+            raise OSError(error.errno, error.strerror, folder) from error
+
+
+class _Nameless:
+    """A temporary file without a name, closed and gone with the last that holds this."""
+
+    def __init__(self) -> None:
+        self.file = tempfile.TemporaryFile()  # noqa: SIM115, open as long as it is needed
+        weakref.finalize(self, self.file.close)
+
+
+class _Placed(io.RawIOBase):
+    """A file that others read and write through the same descriptor, with a place of its own."""
+
+    def __init__(self, descriptor: int):
+        self._descriptor, self._at = descriptor, 0
+
+    def readable(self) -> bool:
+        return True
+
+    def seekable(self) -> bool:
+        return True
+
+    def seek(self, offset: int, whence: int = 0) -> int:
+        self._at = offset if whence == 0 else self._at + offset
+        return self._at
+
+    def readinto(self, buffer: Any) -> int:
+        found = os.pread(self._descriptor, len(buffer), self._at)
+        buffer[: len(found)] = found
+        self._at += len(found)
+        return len(found)
 
 
 def body_of(record: dict[str, Any]) -> str:

@@ -64,8 +64,13 @@ class BesideNames:
         return len(self.base)
 
     def __getitem__(self, rows: slice | np.ndarray) -> Any:
-        part = self.base[rows]
-        return BesideNames(part, self.names) if isinstance(rows, slice) else self._of(part)
+        if isinstance(rows, slice):
+            return BesideNames(self.base[rows], self.names)
+        if np.ndim(rows) != 1:
+            raise TypeError(f"rows: expected a slice or numbers of rows, found {rows!r}")
+        return self._of(self.base[rows])
+
+    __iter__ = None
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray:
         return self._of(self.base)
@@ -86,10 +91,11 @@ def compare_with_names(names: np.ndarray, documents: np.ndarray) -> NameSimilari
     """
     count = min(len(documents), _SAMPLE)
     sample = gather(documents, np.arange(count) * len(documents) // count)
-    cosines = _unit(sample) @ _unit(names).T  # [count, K]
-    spread = cosines.std(axis=0)
+    # In float32 the sums over many copies of a text round to a spread that is not there.
+    cosines = (_unit(sample) @ _unit(names).T).astype(np.float64)  # [count, K]
+    mean, spread = cosines.mean(axis=0), cosines.std(axis=0)
     apart = np.where(spread < _ALIKE, np.inf, spread)
-    return NameSimilarity(_unit(names), cosines.mean(axis=0), apart)
+    return NameSimilarity(_unit(names), mean.astype(np.float32), apart.astype(np.float32))
 
 
 def _unit(vectors: np.ndarray) -> np.ndarray:

@@ -311,6 +311,10 @@ def test_words_for_labels_are_a_mapping(tmp_path):
 def test_labels_that_are_numbers_need_quotes():
     with pytest.raises(ConfigError, match=r"label_texts: .* \{15: 'x'\}; numbers .* in quotes$"):
         from_overrides(["data.label_texts={15: x}"])
+    for wrong in ({"data": {"label_texts": {"a": ["b"]}}}, {"loop": {"rounds": {"a": 1}}}):
+        with pytest.raises(ConfigError) as error:
+            from_dict(wrong)
+        assert "quotes" not in str(error.value)
 
 
 def test_labels_with_dots_stay_whole_in_a_variant_whose_strategy_is_named(tmp_path):

@@ -1,6 +1,5 @@
 """Reading documents: both JSON formats, CSV, gzip, and every kind of bad input by file and line."""
 
-import gc
 import gzip
 import json
 import tempfile
@@ -11,6 +10,7 @@ import pytest
 
 from crabjax.data import corpus as module
 from crabjax.data.corpus import read_corpus, write_corpus
+from crabjax.data.documents import Documents
 from crabjax.data.records import CsvFormat
 from crabjax.files import DataError, DataWarning
 
@@ -36,24 +36,33 @@ def test_reads_text_lines(tmp_path, name):
 
 
 @pytest.mark.parametrize("name", ["pool.csv", "pool.jsonl.gz"])
-def test_documents_of_other_large_files_lie_in_a_temporary_one(tmp_path, monkeypatch, name):
+def test_documents_of_other_large_files_lie_in_a_file_without_a_name(tmp_path, monkeypatch, name):
     monkeypatch.setattr(module, "_IN_MEMORY", 10)
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "temporary"))
     (tmp_path / "temporary").mkdir()
-    bodies = ["One, two", "naïve\nline", "x"]
+    bodies = ["One, two", "naïve\nline", "x" * 9000, "y"]
     lines = "".join(json.dumps({"text": body, "labels": []}) + "\n" for body in bodies)
     rows = "text,labels\n" + "".join(f'"{body}",\n' for body in bodies)
     corpus = read_corpus(write(tmp_path, rows if name.endswith("csv") else lines, name))
-    (copy,) = (tmp_path / "temporary").iterdir()
-    assert copy.stat().st_mode & 0o077 == 0
-    assert list(corpus.documents) == bodies
-    assert corpus.documents[1] == bodies[1]
+    assert isinstance(corpus.documents, Documents)
+    assert not list((tmp_path / "temporary").iterdir())  # nothing that a kill would leave
+    first, second = iter(corpus.documents), iter(corpus.documents)
+    assert [next(first), next(second), next(second)] == [bodies[0], *bodies[:2]]
+    assert list(first) == bodies[1:]
     part = corpus.documents[1:]
     del corpus
-    assert list(part) == bodies[1:]  # a part needs it too
-    del part
-    gc.collect()
-    assert not copy.exists()
+    assert [part[1], *part] == [bodies[2], *bodies[1:]]  # a part needs it too
+
+
+def test_a_full_disk_names_the_folder_of_the_copy(tmp_path, monkeypatch):
+    monkeypatch.setattr(module, "_IN_MEMORY", 10)
+    full = open("/dev/full", "r+b", buffering=0)  # noqa: SIM115, whoever takes it closes it
+    monkeypatch.setattr(tempfile, "TemporaryFile", lambda: full)
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    path = write(tmp_path, "text,labels\nOne two three,a\n", "pool.csv")
+    with pytest.raises(OSError, match="No space left") as error:
+        read_corpus(path)
+    assert error.value.filename == f"{tmp_path} (TMPDIR), where {path} is copied to"
 
 
 def test_reads_token_lines_and_keeps_tokens_with_spaces_whole(tmp_path):

@@ -72,6 +72,10 @@ def test_rows_beside_names_are_made_when_they_are_read(tmp_path):
     np.testing.assert_allclose(np.asarray(mapped), expected, atol=1e-6)
     rows = np.array([30, 2, 2])
     np.testing.assert_allclose(gather(mapped, rows), expected[rows], atol=1e-6)
+    with pytest.raises(TypeError, match="a slice or numbers of rows"):
+        mapped[3]
+    with pytest.raises(TypeError, match="not iterable"):
+        iter(mapped)
     part = mapped[14:]
     assert part.shape == (26, 8)
     blocks = list(blocks_of(part, 7))
@@ -102,6 +106,16 @@ def test_words_for_what_is_no_label():
     config = DataConfig(label_texts={"C155": "performance"})
     with pytest.raises(ConfigError, match=r"data.label_texts: 'C155' is not a label; .* C15\?"):
         label_texts(config, ("C15", "GPOL"))
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_many_copies_near_their_names_tell_nothing(seed):
+    """Sums of 10,000 equal cosines near one: in float32 they have a spread of 1e-4."""
+    generator = np.random.default_rng(seed)
+    text = generator.normal(size=384).astype(np.float32)
+    names = (generator.normal(size=(12, 384)) + 1.5 * text).astype(np.float32)
+    similarity = compare_with_names(names, np.tile(text, (10_000, 1)))
+    np.testing.assert_array_equal(similarity.of(text[None]), np.zeros((1, 12)))
 
 
 def test_copies_of_one_text_tell_nothing_and_one_odd_text_does_not_decide_alone():

@@ -94,7 +94,7 @@ def documents_json() -> Drawn:
     """Documents in either form, one of them in a file."""
     known = some.fixed_dictionaries(
         {"text": mostly(text, plain), "labels": mostly(labels, value)},
-        optional={"note": plain},
+        optional={"note": plain, "id": some.sampled_from(["d0", "d1", "d2", "d3"])},
     )
     tokens = some.lists(text, min_size=1, max_size=4)
     other = some.fixed_dictionaries(
@@ -126,7 +126,7 @@ def answers_csv() -> Drawn:
 
 def answers_json() -> Drawn:
     """Lines of answers to the same pool."""
-    words = some.sampled_from(["skipped", None])
+    words = some.sampled_from(["skipped", "withdrawn", None])
     said = mostly(labels, mostly(words, value, 3), 5)
 
     def line(number: int, said: Any, with_text: bool, by: Any, own: Any) -> dict:

@@ -96,7 +96,10 @@ def _half_written(output: Path) -> bool:
 
 def _finish(process: Command) -> str:
     """Waits for a command; what it said if it failed, else nothing."""
-    status, said = process.wait(_LONGEST)
+    try:
+        status, said = process.wait(_LONGEST)
+    except TimeoutError as error:
+        return str(error)
     return "" if status == 0 else f"status {status}: {said[-300:]}"
 
 

@@ -49,7 +49,7 @@ class Command:
         _server.set_forkserver_preload(_IMPORTED)
         with tempfile.NamedTemporaryFile(dir=folder, suffix=".said", delete=False) as said:
             self._said = Path(said.name)
-        self._process = _server.Process(target=_run, args=(folder, words, self._said))
+        self._process = _server.Process(target=_run, args=(folder, words, self._said), daemon=True)
         self._process.start()
 
     def ended(self) -> bool:

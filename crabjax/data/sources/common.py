@@ -220,6 +220,9 @@ def write_splits(
 
 def write_drawn(documents: Documents, asked: Asked, source: Path | None = None) -> Prepared:
     """Draws disjoint splits at random from all usable documents; these are read twice."""
+    for name in ("train", "test"):
+        if asked.sizes.get(name) is None:
+            raise DataError(f"sizes: expected documents of {name}: this source draws its splits")
     omitted = Omitted()
     total = sum(1 for _ in documents(omitted))
     split = draw_split(total, asked.sizes, asked.seed, str(source or asked.raw))

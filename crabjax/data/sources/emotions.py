@@ -25,8 +25,8 @@ GO = About(
 SEMEVAL = About(
     title="SemEval-2018 task 1 E-c (English, 11 emotions)",
     files="2018-E-c-En-train.txt, 2018-E-c-En-dev.txt and 2018-E-c-En-test-gold.txt",
-    where="https://competitions.codalab.org/competitions/17751 (free for research; the tweets are "
-    "their authors' and may not be passed on)",
+    where="https://competitions.codalab.org/competitions/17751 (cite the task's paper; may not be "
+    "passed on)",
 )
 
 

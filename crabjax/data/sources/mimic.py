@@ -24,9 +24,8 @@ from crabjax.files import DataError
 ABOUT = About(
     title="MIMIC-III",
     files="NOTEEVENTS.csv.gz and DIAGNOSES_ICD.csv.gz",
-    where="https://physionet.org/content/mimiciii/1.4/ (credentialed access: training on research "
-    "with human data and a signed data use agreement; neither the files nor what is made of them "
-    "may be passed on)",
+    where="https://physionet.org/content/mimiciii/1.4/ (credentialed access, after a course; "
+    "access may not be shared, nor the data sent to services of others)",
     train_size=29_999,
     test_size=10_000,
 )

@@ -21,8 +21,7 @@ from crabjax.files import DataError
 ABOUT = About(
     title="UK-LEX (18 labels)",
     files="uk-lex18.jsonl, or train, validation and test as .jsonl or .parquet from the hub",
-    where="https://zenodo.org/records/6355465 (free; the texts are under the Open Government "
-    "Licence v3.0)",
+    where="https://zenodo.org/records/6355465 (free to download; see there for the licence)",
     train_size=20_000,
     test_size=8_500,
 )
