@@ -16,7 +16,7 @@ log = logging.getLogger(__name__)
 Result = TypeVar("Result")
 
 
-# Estimates are 0.76 to 1.16 times what XLA reports; other processes need room as well.
+# Estimates are 0.74 to 1.16 times what XLA reports; other processes need room as well.
 MARGIN = 1.5
 
 
