@@ -28,6 +28,8 @@ from crabjax.models import Model, build_model
 from crabjax.models.pretrained import Architecture
 from crabjax.models.transformer import transformer_classifier
 
+SLOW = pytest.mark.slow
+
 MEMBERS, DOCUMENTS, TOKENS, LABELS = 3, 90, 6, 2
 VOCABULARY = 1064  # most words occur in no training document
 CNN = ModelConfig(name="text_cnn", embedding=4, kernels=3, widths=(1, 2), dropout=0.2)
@@ -186,7 +188,9 @@ def test_members_stop_on_their_own(fitted):
     assert (info.failed_epoch == -1).all()
 
 
-@pytest.mark.parametrize("name", ["text_rnn", "frozen", "distilbert"])
+@pytest.mark.parametrize(
+    "name", ["frozen", *(pytest.param(one, marks=SLOW) for one in ("text_rnn", "distilbert"))]
+)
 def test_other_models_equal_a_plain_loop(name):
     setting = make_setting(ModelConfig(name="text_rnn", embedding=4, hidden=3, attention=2))
     if name == "frozen":

@@ -227,7 +227,13 @@ class OnDisk:
         raise AssertionError("all of the file was read")
 
 
-@pytest.mark.parametrize("name", strategy_names())
+@pytest.mark.parametrize(
+    "name",
+    [
+        pytest.param(one, marks=() if one in ("crab", "random", "coreset") else pytest.mark.slow)
+        for one in strategy_names()
+    ],
+)
 def test_of_documents_on_disk_only_what_is_needed_is_read(tmp_path, name):
     config = replace(
         SAMPLED,

@@ -18,6 +18,8 @@ from crabjax.models.transformer import (
     transformer_classifier,
 )
 
+SLOW = pytest.mark.slow
+
 FIXTURES = Path(__file__).resolve().parents[1] / "fixtures"
 FAMILIES = ("distilbert", "bert")
 LABELS = 5
@@ -68,7 +70,9 @@ def test_states_after_every_layer_equal_pytorch(family, layers):
     np.testing.assert_allclose(states, expected["hidden_states"][layers], atol=1e-5, rtol=0)
 
 
-@pytest.mark.parametrize("family", FAMILIES)
+@pytest.mark.parametrize(
+    "family", [pytest.param(one, marks=SLOW if one == "distilbert" else ()) for one in FAMILIES]
+)
 @pytest.mark.parametrize("key", [None, 3])
 def test_states_that_nobody_reads_are_left_out(family, key):
     definition, params, expected = load(family)

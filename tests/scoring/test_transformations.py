@@ -30,6 +30,8 @@ from crabjax import (
     update,
 )
 
+SLOW = pytest.mark.slow
+
 RANDOM = np.random.default_rng(0)
 PROBS = RANDOM.random((3, 8, 4), np.float32)  # [E, X, K]
 OTHERS = RANDOM.random((3, 8, 4), np.float32)
@@ -98,7 +100,10 @@ def test_scan(name):
     same(jax.tree.map(lambda leaf: leaf[0], found), kernel(*arrays))
 
 
-@pytest.mark.parametrize("name", DIFFERENTIABLE)
+@pytest.mark.parametrize(
+    "name",
+    [pytest.param(one, marks=SLOW if one == "gains, any rule" else ()) for one in DIFFERENTIABLE],
+)
 def test_grad_is_the_slope(name):
     kernel, (first, *rest), _, _ = KERNELS[name]
     total = lambda x: sum(jnp.sum(leaf) for leaf in jax.tree.leaves(kernel(x, *rest)))
@@ -241,7 +246,11 @@ CERTAIN = np.array([0.0, 1e-45, 1e-30, 1e-7, 0.3, 0.99999994, 1.0], np.float32)
 
 
 @pytest.mark.parametrize(
-    "rule", [(0.5, 0), (0, 0.5), (0.5, 0.5), (0.1, 2.5), (0, 0), (0.1, 3), (3, 0.1)]
+    "rule",
+    [
+        *((0.5, 0), (0, 0), (0.1, 3)),
+        *(pytest.param(one, marks=SLOW) for one in ((0, 0.5), (0.5, 0.5), (0.1, 2.5), (3, 0.1))),
+    ],
 )
 def test_forecasts_at_and_next_to_certainty(rule):
     """Members that are sure, on either side: finite gains, never negative, finite slopes."""
