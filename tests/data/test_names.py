@@ -73,9 +73,9 @@ def test_rows_beside_names_are_made_when_they_are_read(tmp_path):
     rows = np.array([30, 2, 2])
     np.testing.assert_allclose(gather(mapped, rows), expected[rows], atol=1e-6)
     with pytest.raises(TypeError, match="a slice or numbers of rows"):
-        mapped[3]
+        mapped[3]  # type: ignore[index]
     with pytest.raises(TypeError, match="not iterable"):
-        iter(mapped)
+        iter(mapped)  # type: ignore[call-overload]
     part = mapped[14:]
     assert part.shape == (26, 8)
     blocks = list(blocks_of(part, 7))
