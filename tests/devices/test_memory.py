@@ -65,18 +65,19 @@ PROGRAMS = {
     "predict distilbert": lambda: traced_prediction("distilbert"),
     "scores": traced_scores,
 }
-SLOW = {"fit text_rnn", "fit distilbert"}
+# A CPU keeps more of a GRU's backward pass than the plan says: .74 of the compiler's figure.
+MISSED = pytest.mark.xfail(strict=True, reason="an aim that is not reached yet: docs/devices.md")
+MARKS = {"fit text_rnn": (pytest.mark.slow, MISSED), "fit distilbert": pytest.mark.slow}
 
 
 @pytest.mark.parametrize(
     "name",
-    [pytest.param(name, marks=pytest.mark.slow if name in SLOW else ()) for name in PROGRAMS],
+    [pytest.param(name, marks=MARKS.get(name, ())) for name in PROGRAMS],
 )
 def test_the_estimate_is_near_what_the_compiler_says(name):
     program = PROGRAMS[name]()
     ratio = program_bytes(program) / compiled_bytes(program.lower().compile())
-    # The aim is 25%. A CPU keeps more of a GRU's backward pass than the plan, made for chips, says.
-    assert (0.70 if name == "fit text_rnn" else 0.75) < ratio < 1.25, ratio
+    assert 0.75 < ratio < 1.25, ratio
 
 
 def test_what_a_call_needs_is_what_its_inside_needs():
