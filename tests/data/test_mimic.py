@@ -4,26 +4,8 @@ import gzip
 
 import pytest
 
-from crabjax.data.corpus import read_corpus
-from crabjax.data.sources import Asked, mimic
+from crabjax.data.sources import mimic
 from crabjax.files import DataError
-
-
-def run(source, raw, output, train, test, seed=0):
-    asked = Asked(raw, output, {"train": train, "test": test}, seed, progress=False)
-    prepared = source.prepare(asked)
-    corpora = {name: read_corpus(output / f"{name}.jsonl") for name in prepared.written}
-    assert {name: len(corpus) for name, corpus in corpora.items()} == prepared.written
-    return prepared, corpora
-
-
-def by_id(corpora):
-    return {
-        identity: (text, labels)
-        for corpus in corpora.values()
-        for identity, text, labels in zip(corpus.ids, corpus.texts(), corpus.label_sets)
-    }
-
 
 NOTES_HEADER = (
     '"ROW_ID","SUBJECT_ID","HADM_ID","CHARTDATE","CHARTTIME","STORETIME","CATEGORY",'
@@ -71,7 +53,7 @@ def mimic_folder(tmp_path):
     return raw
 
 
-def test_mimic(mimic_folder, tmp_path):
+def test_mimic(mimic_folder, tmp_path, run, by_id):
     prepared, corpora = run(mimic, mimic_folder, tmp_path / "out", 1, 1)
     assert by_id(corpora) == {
         "100": ("First.\nSecond.\nLater: see   now.", ("390-459", "V")),
@@ -86,7 +68,7 @@ def test_mimic(mimic_folder, tmp_path):
     ]
 
 
-def test_mimic_leaves_out_notes_without_words(mimic_folder, tmp_path):
+def test_mimic_leaves_out_notes_without_words(mimic_folder, tmp_path, run, by_id):
     notes = NOTES_HEADER + note(2, 101, "Words.") + note(3, 101, " ", "Addendum")
     (mimic_folder / "NOTEEVENTS.csv.gz").unlink()
     path = mimic_folder / "NOTEEVENTS.csv"
@@ -108,7 +90,7 @@ def test_mimic_leaves_out_notes_without_words(mimic_folder, tmp_path):
         (NOTES_HEADER + '1,9,100,"open\n', r"NOTEEVENTS\.csv:2: malformed CSV"),
     ],
 )
-def test_mimic_bad_rows_are_named(mimic_folder, tmp_path, content, message):
+def test_mimic_bad_rows_are_named(mimic_folder, tmp_path, content, message, run):
     (mimic_folder / "NOTEEVENTS.csv.gz").unlink()
     (mimic_folder / "NOTEEVENTS.csv").write_text(content)
     with pytest.raises(DataError, match=message):

@@ -9,27 +9,10 @@ import pytest
 
 from crabjax.cli.prepare import main
 from crabjax.config import DataConfig
-from crabjax.data.corpus import read_corpus
 from crabjax.data.load import load_data
 from crabjax.data.sources import SOURCES, Asked, Source, eurlex, rcv1, register_source, uklex
 from crabjax.data.sources.common import Omitted, draw_split
 from crabjax.files import DataError
-
-
-def run(source, raw, output, train, test, seed=0):
-    asked = Asked(raw, output, {"train": train, "test": test}, seed, progress=False)
-    prepared = source.prepare(asked)
-    corpora = {name: read_corpus(output / f"{name}.jsonl") for name in prepared.written}
-    assert {name: len(corpus) for name, corpus in corpora.items()} == prepared.written
-    return prepared, corpora
-
-
-def by_id(corpora):
-    return {
-        identity: (text, labels)
-        for corpus in corpora.values()
-        for identity, text, labels in zip(corpus.ids, corpus.texts(), corpus.label_sets)
-    }
 
 
 @pytest.mark.parametrize("name", SOURCES)
@@ -105,7 +88,7 @@ def token_folder(tmp_path):
     return raw
 
 
-def test_rcv1_token_files(token_folder, tmp_path):
+def test_rcv1_token_files(token_folder, tmp_path, run, by_id):
     prepared, corpora = run(rcv1, token_folder, tmp_path / "out", 2, 1)
     assert by_id(corpora) == {
         "2286": ("recov recov excit bring mexic market govern", ("E11", "ECAT", "M11")),
@@ -126,7 +109,7 @@ def test_rcv1_token_files(token_folder, tmp_path):
         ("rcv1-v2.topics.qrels", "E11 2286\n", r"qrels:1: expected \"topic document 1\""),
     ],
 )
-def test_rcv1_bad_lines_are_named(token_folder, tmp_path, name, content, message):
+def test_rcv1_bad_lines_are_named(token_folder, tmp_path, name, content, message, run):
     (token_folder / name).write_text(content)
     with pytest.raises(DataError, match=message):
         run(rcv1, token_folder, tmp_path / "out", 1, 1)
@@ -153,7 +136,7 @@ def news(identity, topics, paragraphs=("First &amp; best.", "Caf\xe9.")):
 </newsitem>""".encode("iso-8859-1")
 
 
-def test_rcv1_news_items_loose_and_zipped(tmp_path):
+def test_rcv1_news_items_loose_and_zipped(tmp_path, run, by_id):
     raw = tmp_path / "raw"
     raw.mkdir()
     (raw / "2286newsML.xml").write_bytes(news(2286, ["E11", "ECAT"]))
@@ -171,7 +154,7 @@ def test_rcv1_news_items_loose_and_zipped(tmp_path):
         run(rcv1, raw, tmp_path / "out", 1, 1)
 
 
-def test_rcv1_broken_zip_and_mixed_folder_are_named(token_folder, tmp_path):
+def test_rcv1_broken_zip_and_mixed_folder_are_named(token_folder, tmp_path, run):
     (tmp_path / "19960820.zip").write_bytes(b"PK nothing")
     with pytest.raises(DataError, match=r"19960820\.zip: broken zip file"):
         list(rcv1.read_news([tmp_path / "19960820.zip"], Omitted()))
@@ -184,7 +167,7 @@ def lines(*records):
     return "".join(json.dumps(record) + "\n" for record in records)
 
 
-def test_uklex(tmp_path):
+def test_uklex(tmp_path, run, by_id):
     records = [
         {"title": f"Act {i}", "body": f"Text {i}", "labels": ["TAXATION", "EU"], "year": 1990 + i}
         for i in range(4)
@@ -207,7 +190,7 @@ def law(number, concepts, **texts):
     return {"celex_id": f"3{number}R", "text": texts, "eurovoc_concepts": levels}
 
 
-def test_eurlex(tmp_path):
+def test_eurlex(tmp_path, run):
     (tmp_path / "train.jsonl").write_text(
         lines(
             law(1, ["100156", "100147"], en="Eggs", de="Eier"),
@@ -234,7 +217,7 @@ def test_eurlex(tmp_path):
         run(eurlex, tmp_path, tmp_path / "out", 1, 1)
 
 
-def test_eurlex_needs_its_development_file_and_prefers_a_plain_one(tmp_path):
+def test_eurlex_needs_its_development_file_and_prefers_a_plain_one(tmp_path, run):
     for name in ("train", "test"):
         (tmp_path / f"{name}.jsonl").write_text(lines(law(1, ["100147"], en="Trade")))
     with pytest.raises(DataError, match=r"no dev\.jsonl or dev\.jsonl\.gz here.*zenodo"):
@@ -250,7 +233,7 @@ def test_eurlex_needs_its_development_file_and_prefers_a_plain_one(tmp_path):
 
 
 @pytest.mark.parametrize("concepts", ["100147", ["100147", 3], {"100147": 1}])
-def test_eurlex_concepts_must_be_a_list_of_strings(tmp_path, concepts):
+def test_eurlex_concepts_must_be_a_list_of_strings(tmp_path, concepts, run):
     for name in ("train", "test", "dev"):
         (tmp_path / f"{name}.jsonl").write_text(lines(law(1, concepts, en="Trade")))
     with pytest.raises(DataError, match=r'train\.jsonl:1: "level_1" must be a list of strings'):

@@ -20,13 +20,6 @@ from crabjax.labelling.project import ProjectWarning
 SMALL = from_overrides(["model.kernels=4", "model.embedding=4", "model.widths=2"])
 
 
-@pytest.fixture
-def project(tmp_path):
-    lines = ["id,text", *(f"d{number},words of text {number}" for number in range(40))]
-    (tmp_path / "pool.csv").write_text("\n".join(lines))
-    return Project.create(tmp_path / "labelling", tmp_path / "pool.csv", ["a", "b"], SMALL)
-
-
 def entry(identity, labels, line=2):
     return Answer(f"in.csv:{line}", identity, labels)
 

@@ -5,22 +5,11 @@ import json
 import pytest
 
 from crabjax.cli.main import main
-from crabjax.config import from_overrides
-from crabjax.labelling import Project
 from crabjax.labelling.answers import Answer
 from crabjax.labelling.learner import Learner
 from crabjax.labelling.learning_curve import LearningCurve
 from crabjax.labelling.status import estimate, hint, status_facts, status_text
 from crabjax.report.figures import draw_progress
-
-SMALL = from_overrides(["model.kernels=4", "model.embedding=4", "model.widths=2"])
-
-
-@pytest.fixture
-def project(tmp_path):
-    lines = ["id,text", *(f"d{number},words of text {number}" for number in range(40))]
-    (tmp_path / "pool.csv").write_text("\n".join(lines))
-    return Project.create(tmp_path / "labelling", tmp_path / "pool.csv", ["a", "b"], SMALL)
 
 
 def entry(identity, labels, line=2):
