@@ -148,7 +148,7 @@ def doing(text: str, kind: str | None = None) -> Iterator[None]:
 
 
 @contextmanager
-def counting(text: str, total: int, done: int = 0) -> Iterator[Callable[[int], None]]:
+def counting(text: str, total: int, done: int = 0) -> Iterator[Callable[..., None]]:
     """Like :func:`doing`, and says how far it is and about how long the rest takes.
 
     Args:
@@ -157,30 +157,36 @@ def counting(text: str, total: int, done: int = 0) -> Iterator[Callable[[int], N
       done: how many were done before.
 
     Yields:
-      A function to call with how many more are done. Off a terminal a tenth is a line, of work
-      that lasts.
+      A function to call with how many more are done, and a note on the one under way if there is
+      something to say of it. Off a terminal a tenth is a line, of work that lasts.
     """
     with _under_way(text) as step:
         first, start = done, time.monotonic()
 
-        def advance(more: int) -> None:
+        def advance(more: int, note: str = "") -> None:
             nonlocal done
             done += more
             if step is not None:
                 spent = time.monotonic() - start
                 left = (total - done) * spent / max(done - first, 1)
-                step.text = f"{text}: {done:,} of {total:,}, about {_in_words(left)} left"
+                until = f", about {_in_words(left)} left" if done > first else ""
+                step.text = f"{text}: {done:,} of {total:,}{until}{note and ', ' + note}"
                 step.kind = f"{text} {min(10 * done // max(total, 1), int(spent / REMINDER))}"
 
         yield advance
 
 
+def heard() -> bool:
+    """Whether somebody hears what is going on."""
+    return _display is not None and _display.kind != "quiet"
+
+
 @contextmanager
 def _under_way(text: str, kind: str | None = None) -> Iterator[_Step | None]:
-    if _display is None or _display.kind == "quiet":
+    display = _display
+    if display is None or not heard():
         yield None
         return
-    display = _display
     _listen()
     step = display.begin(text, kind)
     try:

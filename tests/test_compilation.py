@@ -72,7 +72,7 @@ def test_little_is_compiled_before_the_training():
     before = len(_compiled)
     keys = member_keys(seeds, 1, "same")
     fit_ensemble(model, EnsembleConfig(epochs=1), keys, inputs, inputs[:, :2] > 0, rows, [9], rows)
-    assert len(_compiled) - before == 4  # keys, the rows of a group, first parameters, training
+    assert len(_compiled) - before == 5  # keys, rows of a group, first parameters, start, training
 
 
 def test_the_number_of_documents_on_the_device_does_not_matter():

@@ -8,14 +8,8 @@ import pytest
 
 from crabjax.config import EnsembleConfig, ModelConfig
 from crabjax.ensemble.optimizer import start_training
-from crabjax.ensemble.train import (
-    Batch,
-    Recipe,
-    TrainingData,
-    train,
-    training_step,
-    validation_counts,
-)
+from crabjax.ensemble.step import Batch, Recipe, training_step, validation_counts
+from crabjax.ensemble.train import TrainingData, trace_training
 from crabjax.models import build_model
 from crabjax.models.pretrained import Architecture
 from crabjax.models.transformer import transformer_classifier
@@ -48,7 +42,7 @@ def test_fit_and_predict_lower(name, platform):
         shape((2, 5), jnp.int32),
         shape((2, 12), jnp.int32) if model.table else None,
     )
-    fit = train.trace(Recipe(model, EnsembleConfig(batch_size=4), 8), params, data)
+    fit = trace_training(Recipe(model, EnsembleConfig(batch_size=4), 8), params, data)
     predict = jax.jit(jax.vmap(model.apply, in_axes=(0, None))).trace(params, inputs)
     for traced in (fit, predict):
         assert traced.lower(lowering_platforms=(platform,)).as_text()

@@ -28,7 +28,7 @@ from crabjax.devices.chips import Chip
 from crabjax.ensemble.optimizer import start_training
 from crabjax.ensemble.plan import Device, FitShapes, plan_fit
 from crabjax.ensemble.predict import ensemble_logits, predicted_at_once
-from crabjax.ensemble.train import Batch, Recipe, training_step, validation_counts
+from crabjax.ensemble.step import Batch, Recipe, training_step, validation_counts
 from crabjax.experiments.problem import documents_fitted
 from crabjax.models import Model, Recomputed
 from crabjax.pool.score import CHUNK_SIZE

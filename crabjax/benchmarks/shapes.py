@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 from crabjax.config import Config, ConfigError, ModelConfig
 from crabjax.devices.batches import LARGEST_BATCH
-from crabjax.ensemble.train import Recipe
+from crabjax.ensemble.step import Recipe
 from crabjax.models import Model, build_model
 from crabjax.models.pretrained import Architecture
 from crabjax.models.transformer import transformer_classifier

@@ -2,8 +2,8 @@
 
 On an accelerator, and on every device of a mesh, a group of members is one program under vmap, as
 large as the memory takes. On CPU its steps are too short to be shared out over cores, and it lasts
-as long as its slowest member; there every core trains one member after another instead, by the
-same program.
+as long as its slowest member; there every core trains one small group after another instead, by
+the same program: groups of one, unless members are so light that they had better share its costs.
 """
 
 import functools
@@ -21,12 +21,14 @@ from crabjax.devices.batches import LARGEST_BATCH, usable_cores
 from crabjax.devices.memory import halve_once
 from crabjax.devices.mesh import ENSEMBLE, current_mesh, fetch, place
 from crabjax.ensemble import on_mesh
+from crabjax.ensemble.calls import Programs, train_in_calls
 from crabjax.ensemble.checks import check_failures, check_fit, check_words
-from crabjax.ensemble.plan import FitShapes, plan_here
-from crabjax.ensemble.train import FitInfo, Recipe, TrainingData, train
+from crabjax.ensemble.plan import FitShapes, members_a_core, plan_here
+from crabjax.ensemble.step import Recipe
+from crabjax.ensemble.train import FitInfo, TrainingData, start, train, whole
 from crabjax.ensemble.word_rows import training_words
 from crabjax.models import Model, Params
-from crabjax.progress import counting
+from crabjax.progress import counting, heard
 
 AT_ONCE = "devices.members_at_once"
 
@@ -110,7 +112,7 @@ def fit_ensemble(
         check_words(model, params, inputs)
         rows += (training_words(inputs, rows[0], rows[1], len(params[model.table])),)
     batch = devices.predict_batch or LARGEST_BATCH
-    if model.streaming and one_a_core(current_mesh()):
+    if model.streaming and on_cores(current_mesh()):
         batch = rows[2].shape[1]
     recipe = Recipe(model, config, batch)
     params, info = _fit_members(recipe, keys, inputs, labels, rows, devices)
@@ -134,47 +136,48 @@ def _fit_members(
     """
     mesh, members = current_mesh(), len(rows[0])
     most = members if mesh is None else -(-members // mesh.shape[ENSEMBLE])
-    if one_a_core(mesh):
-        most = min(most, usable_cores())
     shapes = [jax.ShapeDtypeStruct(np.shape(a), a.dtype) for a in (inputs, labels, *rows)]
     known = FitShapes(shapes[0], shapes[1], keys.train.dtype, tuple(shapes[2:]))
-    plan = plan_here(recipe, devices, most, known, one_a_core(mesh))
+    a_core = members_a_core(recipe, known) if on_cores(mesh) else None
+    most = most if a_core is None else min(most, usable_cores() * a_core)
+    plan = plan_here(recipe, devices, most, known, on_cores(mesh))
     shared = tuple(jax.device_put(a) if mesh is None else place(mesh, a) for a in (inputs, labels))
-    fit = functools.partial(_fit, plan.recipe, mesh, shared, (keys, *rows))
+    fit = functools.partial(_fit, plan.recipe, mesh, a_core, shared, (keys, *rows))
     return halve_once(AT_ONCE, plan.at_once, fit)
 
 
-def one_a_core(mesh: Mesh | None) -> bool:
-    """Whether members trained at once are each in a program of their own."""
+def on_cores(mesh: Mesh | None) -> bool:
+    """Whether members are shared out over cores, each of which runs a program of its own."""
     return mesh is None and jax.default_backend() == "cpu"
 
 
-def _fit(recipe: Recipe, mesh, shared, own, at_once: int) -> tuple[Params, FitInfo]:
+def _fit(recipe: Recipe, mesh, a_core, shared, own, at_once: int) -> tuple[Params, FitInfo]:
     members = len(own[1])
-    workers, group = (at_once, 1) if one_a_core(mesh) else (1, at_once)
+    # The same groups on any number of cores: their size may change the last bits of a result.
+    group = at_once if a_core is None else min(a_core, at_once)
+    workers = at_once // group
     if mesh is not None:
         group *= mesh.shape[ENSEMBLE]
     one_group = group >= members
+    fit_group = _fit_group if mesh is None else functools.partial(on_mesh.fit_members, mesh)
 
-    def fit_group(start: int):
+    def fit_from(first: int) -> tuple[Params, FitInfo]:
         # The last group repeats its last member, so that every group has the same shape.
-        chosen = np.minimum(np.arange(start, start + group), members - 1)
-        keys, *rows = _of_members(own, chosen)
-        if mesh is None:
-            found = _fit_group(recipe, *shared, keys, *rows)
-        else:
-            found = on_mesh.fit_members(mesh, recipe, *shared, keys, *rows)
-        found = jax.block_until_ready(found)
+        chosen = np.minimum(np.arange(first, first + group), members - 1)
+        say = functools.partial(advance, 0) if heard() else None
+        params, info = fit_group(recipe, *shared, *_of_members(own, chosen), say=say)
+        params = jax.block_until_ready(params)
         # A device holds the members it trains and no others: those that are done wait on the host.
-        return found if one_group or one_a_core(mesh) else jax.tree.map(fetch, found)
+        return params if one_group or on_cores(mesh) else jax.tree.map(fetch, params), info
 
-    starts, parts = range(0, members, group), []
+    firsts, parts = range(0, members, group), []
     with counting("training members", members) as advance, ThreadPoolExecutor(workers) as pool:
-        for start, part in zip(starts, pool.map(fit_group, starts)):
+        for first, part in zip(firsts, pool.map(fit_from, firsts)):
             parts.append(part)
-            advance(min(group, members - start))
-    params, info = jax.tree.map(lambda *leaves: _join(leaves, members, mesh), *parts)
-    return params, FitInfo(*(fetch(leaf) for leaf in info))
+            advance(min(group, members - first))
+    params, infos = zip(*parts)
+    joined = jax.tree.map(lambda *leaves: _join(leaves, members, mesh), *params)
+    return joined, FitInfo(*(np.concatenate(found)[:members] for found in zip(*infos)))
 
 
 # Operation by operation there would be a dozen programs to compile, or read, before the first fit.
@@ -183,16 +186,18 @@ def _of_members(own, chosen):
     return jax.tree.map(itemgetter(chosen), own)
 
 
-def _fit_group(recipe: Recipe, inputs, labels, keys, *rows) -> tuple[Params, FitInfo]:
+def _fit_group(recipe: Recipe, inputs, labels, keys, *rows, say) -> tuple[Params, FitInfo]:
     # Outside the compiled program: pretrained weights would become constants inside it.
     params = jax.vmap(recipe.model.init)(keys.init)
-    return train(recipe, params, TrainingData(inputs, labels, keys.train, *rows))
+    data = TrainingData(inputs, labels, keys.train, *rows)
+    bound = (functools.partial(program, recipe) for program in (start, train, whole))
+    return train_in_calls(Programs(*bound), recipe.config.epochs, params, data, say)
 
 
 def _join(leaves, members: int, mesh: Mesh | None):
     """The members of all groups, on the host unless one group is all of them."""
     if len(leaves) == 1 and len(leaves[0]) == members:
         return leaves[0]
-    if one_a_core(mesh):
+    if on_cores(mesh):
         return jnp.concatenate(leaves)[:members]
     return np.concatenate([fetch(leaf) for leaf in leaves])[:members]

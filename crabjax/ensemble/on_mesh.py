@@ -4,6 +4,7 @@ Every device runs the program of a single device on its own members and document
 """
 
 import functools
+from collections.abc import Callable
 from typing import Any
 
 import jax
@@ -12,7 +13,9 @@ from jax.sharding import Mesh, NamedSharding
 from jax.sharding import PartitionSpec as P
 
 from crabjax.devices.mesh import ENSEMBLE, POOL, fetch, place, place_parts
-from crabjax.ensemble.train import FitInfo, Recipe, TrainingData, train
+from crabjax.ensemble.calls import Programs, train_in_calls
+from crabjax.ensemble.step import Recipe
+from crabjax.ensemble.train import FitInfo, Fixed, Training, TrainingData, start, train, whole
 from crabjax.models import Model, Params
 
 
@@ -23,6 +26,7 @@ def fit_members(
     labels: jax.Array,
     keys: Any,
     *rows: np.ndarray,
+    say: Callable[[str], None] | None = None,
 ) -> tuple[Params, FitInfo]:
     """Trains M members, a multiple of the ensemble axis; see ``ensemble.fit_ensemble``.
 
@@ -34,29 +38,50 @@ def fit_members(
       keys: ``MemberKeys`` [M].
       *rows: the training rows, their counts, the validation rows and, with a word table, the
         training words, [M, ...] each.
+      say: hears how far it is.
     """
     params = place_parts(
         mesh, len(rows[0]), lambda own: jax.vmap(recipe.model.init)(keys.init[own])
     )
     own = (place(mesh, one, ENSEMBLE) for one in (jax.random.key_data(keys.train), *rows))
-    return _train(mesh, recipe, params, TrainingData(inputs, labels, *own))
+    data = TrainingData(inputs, labels, *own)
+    bound = (functools.partial(program, mesh, recipe) for program in (_start, _train, _whole))
+    return train_in_calls(Programs(*bound), recipe.config.epochs, params, data, say)
 
 
-# Devices train apart from each other: each stops when its own members have.
 @functools.partial(jax.jit, static_argnames=("mesh", "recipe"), donate_argnames="params")
-def _train(mesh: Mesh, recipe: Recipe, params: Params, data: TrainingData):
-    def train_own(params: Params, data: TrainingData):
-        keys = jax.random.wrap_key_data(data.keys)
-        return train(recipe, params, data._replace(keys=keys))
+def _start(mesh: Mesh, recipe: Recipe, params: Params, data: TrainingData):
+    return _apart(mesh, lambda params, data: start(recipe, params, data), _MEMBERS, _DATA)(
+        params, data
+    )
 
-    axes: list[Any] = [P(), P(), *[P(ENSEMBLE)] * 5]
-    return jax.shard_map(
-        train_own,
-        mesh=mesh,
-        in_specs=(P(ENSEMBLE), TrainingData(*axes)),
-        out_specs=P(ENSEMBLE),
-        check_vma=False,
-    )(params, data)
+
+@functools.partial(jax.jit, static_argnames=("mesh", "recipe"), donate_argnames="training")
+def _train(mesh: Mesh, recipe: Recipe, fixed: Fixed, training: Training, data, first, end):
+    program = lambda fixed, training, data, *epochs: train(recipe, fixed, training, data, *epochs)
+    specs = (_MEMBERS, _MEMBERS, _DATA, P(), P())
+    return _apart(mesh, program, *specs)(fixed, training, data, first, end)
+
+
+@functools.partial(jax.jit, static_argnames=("mesh", "recipe"))
+def _whole(mesh: Mesh, recipe: Recipe, fixed: Fixed, training: Training, data: TrainingData):
+    program = lambda fixed, training, data: whole(recipe, fixed, training, data)
+    return _apart(mesh, program, _MEMBERS, _MEMBERS, _DATA)(fixed, training, data)
+
+
+_MEMBERS = P(ENSEMBLE)
+_DATA = TrainingData(*[P(), P(), *[P(ENSEMBLE)] * 5])  # pyright: ignore[reportArgumentType]
+
+
+def _apart(mesh: Mesh, program: Callable[..., Any], *specs: Any) -> Callable[..., Any]:
+    """A program that every device runs on its own members: each stops when they have."""
+
+    def on_own(*arguments: Any) -> Any:
+        # Keys travel as their numbers.
+        keyed = lambda one: one._replace(keys=jax.random.wrap_key_data(one.keys))
+        return program(*(keyed(a) if isinstance(a, TrainingData) else a for a in arguments))
+
+    return jax.shard_map(on_own, mesh=mesh, in_specs=specs, out_specs=P(ENSEMBLE), check_vma=False)
 
 
 def place_members(mesh: Mesh, params: Params) -> Params:

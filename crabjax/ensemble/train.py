@@ -1,17 +1,20 @@
-"""The training of all members as one program: epochs, batches, validation, early stopping."""
+"""The training of all members at once: epochs, batches, validation, early stopping.
+
+One program makes everything ready, one trains for some epochs. How many is an argument of it, so
+that it is compiled once; between two calls the host can say how far training is.
+"""
 
 import functools
 from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
-import optax
 from jax import lax
 
-from crabjax.config import EnsembleConfig
-from crabjax.ensemble.optimizer import Trained, learn, select, start_training
+from crabjax.ensemble.optimizer import Trained, select, start_training
+from crabjax.ensemble.step import Batch, Recipe, training_step, validation_counts
 from crabjax.ensemble.word_rows import own_numbers, with_all_words, with_training_words
-from crabjax.models import Model, Params
+from crabjax.models import Params
 
 
 class FitInfo(NamedTuple):
@@ -32,20 +35,6 @@ class FitInfo(NamedTuple):
     best_epoch: Any
     epochs_run: Any
     failed_epoch: Any
-
-
-class Recipe(NamedTuple):
-    """What is trained, and how: all that a compiled training program depends on but shapes.
-
-    Attributes:
-      model: the classifier.
-      config: batches, epochs, patience, optimiser.
-      validation_batch: validation documents predicted at once.
-    """
-
-    model: Model
-    config: EnsembleConfig
-    validation_batch: int
 
 
 class TrainingData(NamedTuple):
@@ -70,130 +59,119 @@ class TrainingData(NamedTuple):
     words: jax.Array | None = None
 
 
-class Batch(NamedTuple):
-    """What a training step reads.
+class Fixed(NamedTuple):
+    """What all epochs read besides the documents; None each for models without a word table.
 
     Attributes:
-      inputs: [M, B, ...]; word ids count the member's own training words.
-      labels: float32 [M, B, K].
-      live: bool [M, B], false for rows that fill up the last batch of an epoch.
-      keys: [M], of dropout.
+      table: the words' vectors before training [M, V, D].
+      inputs: every member's training documents in its own words [M, C, T].
     """
 
-    inputs: jax.Array
-    labels: jax.Array
-    live: jax.Array
-    keys: jax.Array
+    table: jax.Array | None
+    inputs: jax.Array | None
 
 
-class _Progress(NamedTuple):
-    """What one epoch hands to the next; every array but ``epoch`` has a leading axis M."""
+class Training(NamedTuple):
+    """What one epoch hands to the next, [M, ...] each; see :class:`FitInfo`.
 
-    epoch: jax.Array
+    Attributes:
+      trained: parameters and the state of their optimiser.
+      best: parameters of the best epoch so far.
+      best_f1: its validation micro-F1.
+      best_epoch: its number.
+      failed_epoch: -1 so far, or the epoch that failed.
+      going: whether the member still trains.
+      loss: [M, epochs].
+      validation_f1: [M, epochs].
+    """
+
     trained: Trained
     best: Trained
     best_f1: jax.Array
     best_epoch: jax.Array
     failed_epoch: jax.Array
-    training: jax.Array
+    going: jax.Array
     loss: jax.Array
     validation_f1: jax.Array
 
 
 @functools.partial(jax.jit, static_argnames="recipe", donate_argnames="params")
-def train(recipe: Recipe, params: Params, data: TrainingData) -> tuple[Params, FitInfo]:
-    """Trains from given parameters [M, ...]; returns those of the best epochs.
-
-    Members that have stopped are masked out until all have; see ``fit_ensemble``.
-    """
-    config, members = recipe.config, len(data.train_counts)
-    table = None if data.words is None else recipe.model.table
-    trained = start_training(config, with_training_words(table, params, data.words))
-    inputs = own_numbers(table, params, data.inputs, data.train_rows, data.words)
-    whole = lambda now: with_all_words(table, params, data.words, now.params, now.idle)
-    by_epoch = jnp.full((members, config.epochs), jnp.nan, jnp.float32)
+def start(recipe: Recipe, params: Params, data: TrainingData) -> tuple[Fixed, Training]:
+    """Everything before the first epoch, from first parameters [M, ...]."""
+    members, table = len(data.train_counts), recipe.model.table
+    if table is None or data.words is None:
+        fixed = Fixed(None, None)
+    else:
+        vocabulary = params[table].shape[1]
+        inputs = own_numbers(vocabulary, data.inputs, data.train_rows, data.words)
+        fixed = Fixed(params[table], inputs)
+        params = with_training_words(table, params, data.words)
+    trained = start_training(recipe.config, params)
+    by_epoch = jnp.full((members, recipe.config.epochs), jnp.nan, jnp.float32)
     none = jnp.full_like(data.train_counts, -1)
-    progress = _Progress(
-        epoch=jnp.int32(0),
+    return fixed, Training(
         trained=trained,
         best=trained._replace(state=None),
         best_f1=jnp.full(members, -1, jnp.float32),
         best_epoch=none,
         failed_epoch=none,
-        training=jnp.ones(members, bool),
+        going=jnp.ones(members, bool),
         loss=by_epoch,
         validation_f1=by_epoch,
     )
 
-    def run_epoch(progress: _Progress) -> _Progress:
-        trained, loss = _train_epoch(recipe, progress, data, inputs)
+
+@functools.partial(jax.jit, static_argnames="recipe", donate_argnames="training")
+def train(
+    recipe: Recipe, fixed: Fixed, training: Training, data: TrainingData, first: Any, end: Any
+) -> Training:
+    """Trains from epoch ``first`` up to ``end``, or until all members have stopped.
+
+    Members that have stopped are masked out until all have; see ``fit_ensemble``.
+    """
+
+    def run_epoch(carry: tuple[jax.Array, Training]) -> tuple[jax.Array, Training]:
+        epoch, training = carry
+        trained, loss = _train_epoch(recipe, epoch, training, data, fixed.inputs)
         compared = data.validation_rows.shape[1] > 0
         if compared:
-            f1, finite = _validate(recipe, whole(trained), data)
+            f1, finite = _validate(recipe, _whole(recipe, fixed, trained, data.words), data)
         else:
             f1, finite = jnp.zeros_like(loss), _finite(trained.params)
-        return _record(config, progress, trained, loss, f1, finite, compared)
+        booked = _record(recipe.config, epoch, training, trained, loss, f1, finite, compared)
+        return epoch + 1, booked
 
-    def unfinished(progress: _Progress) -> jax.Array:
-        return (progress.epoch < config.epochs) & jnp.any(progress.training)
+    def unfinished(carry: tuple[jax.Array, Training]) -> jax.Array:
+        epoch, training = carry
+        return (epoch < end) & jnp.any(training.going)
 
-    progress = lax.while_loop(unfinished, run_epoch, progress)
-    ran = jnp.sum(~jnp.isnan(progress.validation_f1), axis=1, dtype=jnp.int32)
-    info = FitInfo(
-        progress.loss, progress.validation_f1, progress.best_epoch, ran, progress.failed_epoch
-    )
-    return whole(progress.best), info
+    return lax.while_loop(unfinished, run_epoch, (jnp.asarray(first, jnp.int32), training))[1]
 
 
-def training_step(
-    recipe: Recipe, trained: Trained, batch: Batch, counts: jax.Array, training: jax.Array
-) -> tuple[Trained, jax.Array]:
-    """One step of all members: gradients of the batch, then AdamW.
-
-    Args:
-      recipe: what is trained, and how.
-      trained: before the step.
-      batch: a batch of each member.
-      counts: int32 [M], training documents of each member.
-      training: bool [M]; the others, and members whose batch has no live row, stay as they are.
-
-    Returns:
-      What was learnt, and the loss [M] before the step.
-    """
-    gradients = jax.vmap(jax.value_and_grad(functools.partial(_loss, recipe.model)))
-    losses, found = gradients(trained.params, batch)
-    going = training & jnp.any(batch.live, axis=1)
-    return learn(recipe.config, trained, found, counts, going), losses
+def trace_training(recipe: Recipe, params: Any, data: TrainingData) -> jax.stages.Traced:
+    """The program of :func:`train` for the shapes of first parameters and data."""
+    fixed, training = jax.eval_shape(functools.partial(start, recipe), params, data)
+    epoch = jax.ShapeDtypeStruct((), jnp.int32)
+    return train.trace(recipe, fixed, training, data, epoch, epoch)
 
 
-def validation_counts(
-    model: Model, params: Params, inputs: jax.Array, labels: jax.Array, live: jax.Array
-) -> tuple[jax.Array, jax.Array, jax.Array]:
-    """What micro-F1 at 0.5 is made of, for a batch of each member.
-
-    Args:
-      model: the classifier.
-      params: all parameters, [M, ...].
-      inputs: [M, B, ...].
-      labels: float32 [M, B, K].
-      live: bool [B]; other rows do not count.
-
-    Returns:
-      Labels that are predicted and true [M], labels predicted plus labels true [M], whether all
-      logits are finite [M].
-    """
-    logits = jax.vmap(model.apply)(params, inputs)  # [M, B, K]
-    counted = live[None, :, None]
-    predicted, truth = (logits > 0) & counted, (labels > 0) & counted
-    axes = (1, 2)
-    total = jnp.sum(predicted, axis=axes) + jnp.sum(truth, axis=axes)
-    return jnp.sum(predicted & truth, axis=axes), total, jnp.all(jnp.isfinite(logits), axis=axes)
+@functools.partial(jax.jit, static_argnames="recipe")
+def whole(recipe: Recipe, fixed: Fixed, training: Training, data: TrainingData) -> Params:
+    """All parameters of the best epochs; only models with a word table train on part of them."""
+    return _whole(recipe, fixed, training.best, data.words)
 
 
-def _train_epoch(recipe: Recipe, progress: _Progress, data: TrainingData, inputs):
+def _whole(recipe: Recipe, fixed: Fixed, trained: Trained, words: jax.Array | None) -> Params:
+    table = recipe.model.table
+    if table is None or words is None or fixed.table is None:
+        return trained.params
+    return with_all_words(table, fixed.table, words, trained.params, trained.idle)
+
+
+def _train_epoch(recipe: Recipe, epoch, training: Training, data: TrainingData, inputs):
     """One pass over the live rows of every member: what was learnt, mean loss [M]."""
     size, counts = recipe.config.batch_size, data.train_counts
-    keys = jax.vmap(jax.random.fold_in, in_axes=(0, None))(data.keys, progress.epoch)
+    keys = jax.vmap(jax.random.fold_in, in_axes=(0, None))(data.keys, epoch)
     shuffled = functools.partial(_shuffled, size, data.train_rows.shape[1])
     orders = jax.vmap(shuffled)(keys, counts)  # [M, C + B]
 
@@ -207,13 +185,13 @@ def _train_epoch(recipe: Recipe, progress: _Progress, data: TrainingData, inputs
         trained, total = carry
         of_members = jax.vmap(batch_of, in_axes=(0, 0, 0, 0, 0, None))
         batch = of_members(inputs, data.train_rows, counts, keys, orders, index)
-        trained, losses = training_step(recipe, trained, batch, counts, progress.training)
+        trained, losses = training_step(recipe, trained, batch, counts, training.going)
         rows = jnp.sum(batch.live, axis=1, dtype=losses.dtype)
-        return trained, total + jnp.where(progress.training & (rows > 0), losses * rows, 0)
+        return trained, total + jnp.where(training.going & (rows > 0), losses * rows, 0)
 
     batches = jnp.max((counts + size - 1) // size)
-    start = progress.trained, jnp.zeros(len(counts), jnp.float32)
-    trained, total = lax.fori_loop(0, batches, step, start)
+    before = training.trained, jnp.zeros(len(counts), jnp.float32)
+    trained, total = lax.fori_loop(0, batches, step, before)
     return trained, total / counts.astype(total.dtype)
 
 
@@ -240,32 +218,21 @@ def _finite(params: Params) -> jax.Array:
     return jnp.stack([leaf.reshape(len(leaf), -1).all(axis=1) for leaf in leaves]).all(axis=0)
 
 
-def _record(config, progress: _Progress, trained: Trained, loss, f1, finite, compared) -> _Progress:
+def _record(config, epoch, before: Training, trained, loss, f1, finite, compared) -> Training:
     """Books one epoch: best parameters, failures, and who goes on."""
-    good = progress.training & finite & jnp.isfinite(loss)
-    improved = good & (f1 > progress.best_f1) if compared else good
-    best_epoch = jnp.where(improved, progress.epoch, progress.best_epoch)
-    failed = progress.training & ~good
-    column = functools.partial(lax.dynamic_update_index_in_dim, index=progress.epoch, axis=1)
-    return _Progress(
-        epoch=progress.epoch + 1,
+    good = before.going & finite & jnp.isfinite(loss)
+    improved = good & (f1 > before.best_f1) if compared else good
+    best_epoch = jnp.where(improved, epoch, before.best_epoch)
+    column = functools.partial(lax.dynamic_update_index_in_dim, index=epoch, axis=1)
+    return Training(
         trained=trained,
-        best=jax.vmap(select)(improved, trained._replace(state=None), progress.best),
-        best_f1=jnp.where(improved, f1, progress.best_f1),
+        best=jax.vmap(select)(improved, trained._replace(state=None), before.best),
+        best_f1=jnp.where(improved, f1, before.best_f1),
         best_epoch=best_epoch,
-        failed_epoch=jnp.where(failed, progress.epoch, progress.failed_epoch),
-        training=good & (progress.epoch - best_epoch < config.patience),
-        loss=column(progress.loss, jnp.where(progress.training, loss, jnp.nan)),
-        validation_f1=column(progress.validation_f1, jnp.where(progress.training, f1, jnp.nan)),
-    )
-
-
-def _loss(model: Model, params: Params, batch: Batch):
-    """Binary cross-entropy of one member, averaged over the live rows of a batch and all labels."""
-    logits = model.apply(params, batch.inputs, batch.keys)
-    rows = jnp.mean(optax.sigmoid_binary_cross_entropy(logits, batch.labels), axis=1)
-    return jnp.sum(jnp.where(batch.live, rows, 0)) / jnp.maximum(
-        jnp.sum(batch.live, dtype=rows.dtype), 1
+        failed_epoch=jnp.where(before.going & ~good, epoch, before.failed_epoch),
+        going=good & (epoch - best_epoch < config.patience),
+        loss=column(before.loss, jnp.where(before.going, loss, jnp.nan)),
+        validation_f1=column(before.validation_f1, jnp.where(before.going, f1, jnp.nan)),
     )
 
 

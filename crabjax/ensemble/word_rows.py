@@ -45,34 +45,26 @@ def training_words(
     return np.stack(filled).astype(np.int32)
 
 
-def own_numbers(table: str | None, params: Params, inputs, rows, words) -> jax.Array | None:
+def own_numbers(vocabulary: int, inputs, rows, words) -> jax.Array:
     """Every member's training documents [M, C, T], their words numbered by place in its own.
 
     Args:
-      table: name of the word table, if there is one.
-      params: with the whole table [M, V, D].
+      vocabulary: V.
       inputs: documents [N, T].
       rows: of the training documents, [M, C].
       words: of :func:`training_words`, [M, W].
     """
-    if table is None:
-        return None
-    vocabulary = params[table].shape[1]
     return jax.vmap(lambda rows, words: renumber(inputs[rows], words, vocabulary))(rows, words)
 
 
-def with_training_words(table: str | None, params: Params, words) -> Params:
-    """Of a word table [M, V, D], the rows [M, W, D] of training words."""
-    if table is None:
-        return params
+def with_training_words(table: str, params: Params, words) -> Params:
+    """Of the word table [M, V, D], the rows [M, W, D] of training words."""
     return {**params, table: jax.vmap(take_rows)(params[table], words)}
 
 
-def with_all_words(table: str | None, first: Params, words, params: Params, idle) -> Params:
+def with_all_words(table: str, first: jax.Array, words, params: Params, idle) -> Params:
     """All parameters after some training that began with ``first``; see :func:`put_rows`."""
-    if table is None:
-        return params
-    return {**params, table: jax.vmap(put_rows)(first[table], words, params[table], idle)}
+    return {**params, table: jax.vmap(put_rows)(first, words, params[table], idle)}
 
 
 def renumber(tokens: jax.Array, words: jax.Array, vocabulary: int) -> jax.Array:

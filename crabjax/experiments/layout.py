@@ -10,10 +10,10 @@ from crabjax.devices.batches import LARGEST_BATCH, batches_at_once, usable_cores
 from crabjax.devices.memory import memory_limit
 from crabjax.devices.mesh import ENSEMBLE, use_devices
 from crabjax.devices.program_memory import program_bytes
-from crabjax.ensemble.fit import one_a_core
-from crabjax.ensemble.plan import Device, FitShapes, plan_fit
+from crabjax.ensemble.fit import on_cores
+from crabjax.ensemble.plan import Device, FitShapes, members_a_core, plan_fit
 from crabjax.ensemble.predict import ensemble_logits
-from crabjax.ensemble.train import Recipe
+from crabjax.ensemble.step import Recipe
 from crabjax.ensemble.word_rows import SMALLEST
 from crabjax.experiments.problem import documents_fitted, documents_read, schedule
 from crabjax.experiments.seen import samples
@@ -125,20 +125,15 @@ def _training(config: Config, sizes: Sizes, mesh: Any, models: int) -> tuple[Pro
         rows += (row(min(sizes.vocabulary, sizes.capacity * sizes.inputs.shape[1])),)
     key = jax.eval_shape(lambda: jax.random.key(0)).dtype
     most = models if mesh is None else -(-models // mesh.shape[ENSEMBLE])
-    on_cores = one_a_core(mesh)
-    most = min(most, usable_cores()) if on_cores else most
     inputs = jax.ShapeDtypeStruct((sizes.fitted, *sizes.inputs.shape[1:]), sizes.inputs.dtype)
     labels = jax.ShapeDtypeStruct((sizes.fitted, sizes.labels), np.float32)
     shapes = FitShapes(inputs, labels, key, rows)
-    plan = plan_fit(
-        recipe,
-        config.devices,
-        most,
-        shapes,
-        Device(jax.default_backend(), memory_limit(), on_cores),
-    )
-    calls, at_once = (plan.at_once, 1) if on_cores else (1, plan.at_once)
-    return Program("train", at_once, calls, plan.bytes), plan.reason
+    a_core = members_a_core(recipe, shapes) if on_cores(mesh) else None
+    most = most if a_core is None else min(most, usable_cores() * a_core)
+    device = Device(jax.default_backend(), memory_limit(), on_cores(mesh))
+    plan = plan_fit(recipe, config.devices, most, shapes, device)
+    group = plan.at_once if a_core is None else min(a_core, plan.at_once)
+    return Program("train", group, plan.at_once // group, plan.bytes), plan.reason
 
 
 def _prediction(config: Config, sizes: Sizes, models: int) -> Program:

@@ -1,9 +1,4 @@
-"""What a person sees while a run goes on: the phase under way, and a table row per round.
-
-A fit is one compiled program from its first epoch to its last. To hear of epochs from inside it
-would take a callback to the host, which stops the device in every one of them; so a fit says how
-long it has been going on, and its record what each epoch gave.
-"""
+"""What a person sees while a run goes on: the phase under way, and a table row per round."""
 
 import time
 from collections.abc import Iterator, Mapping, Sequence

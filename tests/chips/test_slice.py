@@ -1,5 +1,6 @@
 """Programs shared out over the four chips of a v5e slice: devices need nothing from each other."""
 
+import functools
 from typing import Any
 
 import jax
@@ -12,7 +13,8 @@ from crabjax.config import EnsembleConfig, ModelConfig
 from crabjax.devices.compile_for import chip_devices, compile_for
 from crabjax.devices.mesh import ENSEMBLE, POOL
 from crabjax.ensemble import on_mesh
-from crabjax.ensemble.train import Recipe, TrainingData
+from crabjax.ensemble.step import Recipe
+from crabjax.ensemble.train import TrainingData
 from crabjax.models import build_model
 from crabjax.pool.score import _score_on_mesh
 from crabjax.scoring import BetaRule, expected_loss_reduction, total_loss_reduction
@@ -50,7 +52,12 @@ def test_training_exchanges_nothing(mesh):
         shape(mesh, jnp.int32, (MEMBERS, 50), ENSEMBLE),
     )
     recipe = Recipe(MODEL, EnsembleConfig(batch_size=20, epochs=4), 50)
-    report = compiled(on_mesh._train, mesh, recipe, members_of(mesh), data)
+    params, epoch = members_of(mesh), shape(mesh, jnp.int32, ())
+    begun = jax.eval_shape(functools.partial(on_mesh._start, mesh, recipe), params, data)
+    fixed, training = jax.tree.map(
+        lambda leaf: shape(mesh, leaf.dtype, leaf.shape, ENSEMBLE), begun
+    )
+    report = compiled(on_mesh._train, mesh, recipe, fixed, training, data, epoch, epoch)
     assert report.collectives == ()
     assert [loop for loop in report.loops if "members" in loop.over] == []
 

@@ -4,6 +4,7 @@
 starts. By hand: ``JAX_NUM_CPU_DEVICES=8 pytest -n 0 tests/devices/eight_devices.py``.
 """
 
+import functools
 from typing import Any
 
 import jax
@@ -16,7 +17,8 @@ from scipy.special import expit
 from crabjax.config import DevicesConfig, EnsembleConfig, ModelConfig
 from crabjax.devices.mesh import use_devices
 from crabjax.ensemble import fit_ensemble, member_keys, on_mesh, predict_features, predict_logits
-from crabjax.ensemble.train import Recipe, TrainingData
+from crabjax.ensemble.step import Recipe
+from crabjax.ensemble.train import TrainingData
 from crabjax.models import build_model
 from crabjax.pool.score import Anchors, _score_on_mesh, pool_gains, pool_totals
 from crabjax.scoring import BetaRule, expected_loss_reduction, total_loss_reduction
@@ -140,7 +142,9 @@ def trace_sharded(name, mesh):
     rows = (shape(4, *own, dtype=jnp.int32) for own in ((8,), (), (6,)))
     data = TrainingData(inputs, shape(16, LABELS), shape(4, 2, dtype=jnp.uint32), *rows)
     scored = shape(16, 4, LABELS), shape(4, 5, LABELS), shape(LABELS)
-    yield on_mesh._train.trace(mesh, Recipe(model, CONFIG, 8), params, data)
+    recipe, epoch = Recipe(model, CONFIG, 8), jnp.int32(0)
+    begun = jax.eval_shape(functools.partial(on_mesh._start, mesh, recipe), params, data)
+    yield on_mesh._train.trace(mesh, recipe, *begun, data, epoch, epoch)
     yield on_mesh.member_logits.trace(mesh, model, params, inputs)
     yield on_mesh.member_features.trace(mesh, model, first, inputs)
     for kernel in (expected_loss_reduction, total_loss_reduction):

@@ -13,7 +13,8 @@ from crabjax.config import DevicesConfig, EnsembleConfig, ModelConfig
 from crabjax.devices import batches, memory
 from crabjax.devices.program_memory import compiled_bytes, program_bytes
 from crabjax.ensemble import fit, fit_ensemble, member_keys, plan, predict, predict_logits
-from crabjax.ensemble.train import Recipe, TrainingData, train
+from crabjax.ensemble.step import Recipe
+from crabjax.ensemble.train import TrainingData, trace_training
 from crabjax.models import build_model
 from crabjax.models.pretrained import Architecture
 from crabjax.models.transformer import transformer_classifier
@@ -39,7 +40,7 @@ def traced_fit(name, members=MEMBERS):
         inputs = shape((DOCUMENTS, 32), jnp.int32)
     rows = [shape((members, *own), jnp.int32) for own in ((100,), (), (80,))]
     data = TrainingData(inputs, shape((DOCUMENTS, LABELS), jnp.float32), keys, *rows)
-    return train.trace(Recipe(model, EnsembleConfig(batch_size=16), 64), params, data)
+    return trace_training(Recipe(model, EnsembleConfig(batch_size=16), 64), params, data)
 
 
 def traced_prediction(name):
@@ -65,9 +66,13 @@ PROGRAMS = {
     "predict distilbert": lambda: traced_prediction("distilbert"),
     "scores": traced_scores,
 }
-# A CPU keeps more of a GRU's backward pass than the plan says: .74 of the compiler's figure.
+# A CPU keeps more of a backward pass than the plan says: .72 of the compiler's figure.
 MISSED = pytest.mark.xfail(strict=True, reason="an aim that is not reached yet: docs/devices.md")
-MARKS = {"fit text_rnn": (pytest.mark.slow, MISSED), "fit distilbert": pytest.mark.slow}
+MARKS = {
+    "fit text_cnn": MISSED,
+    "fit text_rnn": (pytest.mark.slow, MISSED),
+    "fit distilbert": pytest.mark.slow,
+}
 
 
 @pytest.mark.parametrize(
@@ -144,25 +149,26 @@ def test_out_of_memory_is_halved_once_and_said(arguments, under_vmap, sizes, mon
     expected, _ = fit_ensemble(MODEL, CONFIG, *arguments)
     error, seen, meeting = real_out_of_memory(), [], threading.Barrier(3)
 
-    def fit_group(recipe, inputs, labels, keys, *rows):
+    def fit_group(recipe, inputs, labels, keys, *rows, say):
         seen.append(len(rows[0]))
         if under_vmap and len(rows[0]) == 3:
             raise error
         if not under_vmap and len(seen) <= 3:
             meeting.wait(timeout=30)  # three at once, and all of them fail
             raise error
-        return fit_small_group(recipe, inputs, labels, keys, *rows)
+        return fit_small_group(recipe, inputs, labels, keys, *rows, say=say)
 
     fit_small_group = fit._fit_group
     monkeypatch.setattr(fit, "_fit_group", fit_group)
-    monkeypatch.setattr(fit, "one_a_core", lambda mesh: not under_vmap)
+    monkeypatch.setattr(fit, "on_cores", lambda mesh: not under_vmap)
     monkeypatch.setattr(fit, "usable_cores", lambda: 3)
+    monkeypatch.setattr(fit, "members_a_core", lambda *_: 1)
     three = DevicesConfig(members_at_once=3)
     found, _ = fit_ensemble(MODEL, CONFIG, *arguments, devices=three)
     assert "devices.members_at_once: out of memory with 3; once more with 2" in caplog.text
     assert seen[-len(sizes) :] == sizes
     jax.tree.map(lambda a, b: np.testing.assert_allclose(a, b, atol=1e-6), found, expected)
-    monkeypatch.setattr(fit, "_fit_group", lambda *arguments: (_ for _ in ()).throw(error))
+    monkeypatch.setattr(fit, "_fit_group", lambda *arguments, say: (_ for _ in ()).throw(error))
     with pytest.raises(jax.errors.JaxRuntimeError, match="RESOURCE_EXHAUSTED"):
         fit_ensemble(MODEL, CONFIG, *arguments, devices=three)
 

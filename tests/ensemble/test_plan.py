@@ -10,7 +10,7 @@ import pytest
 from crabjax.config import DevicesConfig, EnsembleConfig, ModelConfig
 from crabjax.ensemble import fit, fit_ensemble, member_keys
 from crabjax.ensemble.plan import Device, FitShapes, plan_fit
-from crabjax.ensemble.train import Recipe
+from crabjax.ensemble.step import Recipe
 from crabjax.models import build_model
 from crabjax.models.pretrained import Architecture
 from crabjax.models.transformer import transformer_classifier
@@ -98,7 +98,7 @@ def test_members_do_not_depend_on_how_they_are_grouped(rematerialise, monkeypatc
     keys = member_keys(jax.random.key(0)[None], 3, "independent")
     counts, validation = np.array([16, 12, 16]), np.tile(np.arange(20, 40), (3, 1))
     config = EnsembleConfig(batch_size=8, epochs=3, learning_rate=0.01)
-    monkeypatch.setattr(fit, "one_a_core", lambda mesh: False)
+    monkeypatch.setattr(fit, "on_cores", lambda mesh: False)
     found = []
     for at_once in (1, 3):
         devices = DevicesConfig(members_at_once=at_once, rematerialise=rematerialise)
