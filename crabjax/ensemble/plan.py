@@ -178,6 +178,7 @@ def _products(jaxpr: Any, platform: str):
             yield from _products(inner, platform)
 
 
+@functools.lru_cache(maxsize=2)  # of one member twice: what its products are, what it needs
 def _trace(recipe: Recipe, shapes: FitShapes, members: int) -> jax.stages.Traced:
     struct: Any = jax.ShapeDtypeStruct
     keys = struct((members,), shapes.key)
