@@ -191,7 +191,8 @@ def _fit_group(recipe: Recipe, inputs, labels, keys, *rows, say) -> tuple[Params
     params = jax.vmap(recipe.model.init)(keys.init)
     data = TrainingData(inputs, labels, keys.train, *rows)
     bound = (functools.partial(program, recipe) for program in (start, train, whole))
-    return train_in_calls(Programs(*bound), recipe.config.epochs, params, data, say)
+    packs = not on_cores(None)
+    return train_in_calls(Programs(*bound), recipe.config, params, data, say, packs)
 
 
 def _join(leaves, members: int, mesh: Mesh | None):

@@ -46,7 +46,7 @@ def fit_members(
     own = (place(mesh, one, ENSEMBLE) for one in (jax.random.key_data(keys.train), *rows))
     data = TrainingData(inputs, labels, *own)
     bound = (functools.partial(program, mesh, recipe) for program in (_start, _train, _whole))
-    return train_in_calls(Programs(*bound), recipe.config.epochs, params, data, say)
+    return train_in_calls(Programs(*bound), recipe.config, params, data, say)
 
 
 @functools.partial(jax.jit, static_argnames=("mesh", "recipe"), donate_argnames="params")

@@ -14,7 +14,6 @@ from crabjax.config import DevicesConfig, EnsembleConfig, ModelConfig
 from crabjax.ensemble import (
     EnsembleError,
     MemberKeys,
-    calls,
     fit,
     fit_ensemble,
     member_keys,
@@ -337,27 +336,3 @@ def test_members_that_are_trained_are_counted(setting, fitted, a_core, steps, mo
     params, _ = setting.fit()
     assert counted == [("training members", MEMBERS), *steps]
     assert_same_params(params, fitted[0])
-
-
-def test_one_hears_of_epochs_and_nothing_changes(setting, fitted, monkeypatch):
-    said = []
-
-    @contextmanager
-    def counting(text, total):
-        yield lambda more, note="": said.append(note)
-
-    monkeypatch.setattr(fit, "counting", counting)
-    monkeypatch.setattr(fit, "heard", lambda: True)
-    monkeypatch.setattr(calls, "SECONDS", 0)  # an epoch a call
-    monkeypatch.setattr(fit, "members_a_core", lambda *_: 5)
-    (params, info), (quiet, known) = setting.fit(), fitted
-    assert_same_params(params, quiet)
-    np.testing.assert_array_equal(info.epochs_run, known.epochs_run)
-    np.testing.assert_array_equal(info.best_epoch, known.best_epoch)
-    ran = info.epochs_run
-    assert max(ran) < CONFIG.epochs  # all have stopped by themselves
-    assert len(said) == max(ran) + 1  # and the last note says nothing
-    for done, note in enumerate(said[:-1], start=1):
-        going, best = np.sum(ran > done), np.nanmax(info.validation_f1[:, :done])
-        text = f"epoch {done} of {CONFIG.epochs}, {going} of {MEMBERS} still training"
-        assert note == f"{text}, best validation F1 {best:.3f}"
