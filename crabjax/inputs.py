@@ -20,6 +20,7 @@ from crabjax.data.encode import (
 )
 from crabjax.data.load import Dataset, load_data
 from crabjax.data.names import BesideNames, NameSimilarity, compare_with_names, label_texts
+from crabjax.data.rows import Rows
 from crabjax.data.splits import find_files
 from crabjax.data.vectors import find_vectors
 from crabjax.files import DataError
@@ -157,7 +158,7 @@ def without_names(inputs: Any, names: NameSimilarity | None) -> np.ndarray:
 
 
 def classifier(
-    config: Config, inputs: np.ndarray, vocabulary_size: int, labels: int, named: bool
+    config: Config, inputs: Any, vocabulary_size: int, labels: int, named: bool
 ) -> Model:
     """The model of a config for inputs [N, ...] made by :func:`model_inputs`, names or not."""
     if config.model.name != "frozen":
@@ -185,7 +186,7 @@ def check_encoder(config: Config) -> None:
 
 def encode_texts(
     config: Config,
-    texts: Sequence[str] | np.ndarray,
+    texts: Sequence[str] | np.ndarray | Rows,
     label_names: Sequence[str],
     digest: Callable[[], str] | None = None,
 ) -> EncodedTexts:
@@ -201,11 +202,10 @@ def encode_texts(
     Raises:
       DataError: for vectors, if the classifier takes words.
     """
-    if isinstance(texts, np.ndarray):
+    if isinstance(texts, np.ndarray | Rows):
         if config.model.name != "frozen":
-            raise DataError(
-                f"vectors: expected a config with model.name frozen, found {config.model.name}"
-            )
+            name = config.model.name
+            raise DataError(f"vectors: expected a config with model.name frozen, found {name}")
         model = classifier(config, texts, 0, len(label_names), named=False)
         return EncodedTexts(None, texts, model, None)
     tokenizer = _text_tokenizer(config, texts)
