@@ -214,3 +214,8 @@ def hashes_of(documents: Sequence[str]) -> np.ndarray:
     if isinstance(documents, Documents):
         return documents.hashes
     return np.fromiter(map(hash_of, documents), np.int64, len(documents))
+
+
+def count_distinct(documents: Sequence[str]) -> int:
+    """How many of them differ."""
+    return 1 + int(np.count_nonzero(np.diff(np.sort(hashes_of(documents)))))  # of at least one

@@ -8,10 +8,8 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import NamedTuple
 
-import numpy as np
-
 from crabjax.data.csv_rows import CsvStyle, csv_style
-from crabjax.data.documents import file_stamp, hashes_of
+from crabjax.data.documents import count_distinct, file_stamp
 from crabjax.files import DataError, sha256, write_text
 from crabjax.labelling.answer_log import ProjectError
 from crabjax.labelling.answers import WITHDRAWN, check_label_names
@@ -141,7 +139,7 @@ def check_texts(path: Path, texts: Sequence[str]) -> None:
     """
     if not any(text.strip() for text in texts):
         raise DataError(f"{path}: expected texts, found {len(texts)} empty ones; another column?")
-    distinct = len(np.unique(hashes_of(texts)))
+    distinct = count_distinct(texts)
     if 2 * distinct < len(texts):
         warnings.warn(
             f"{path}: {len(texts)} documents, but {distinct} different texts; equal ones share "

@@ -10,12 +10,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
 
-import numpy as np
-
 from crabjax.config import Config, load_stored, to_yaml
 from crabjax.data.corpus import json_line, read_corpus
 from crabjax.data.csv_rows import CsvStyle
-from crabjax.data.documents import Documents, Ids, hashes_of
+from crabjax.data.documents import Documents, Ids, count_distinct
 from crabjax.data.records import CsvFormat
 from crabjax.data.vectors import open_vectors
 from crabjax.files import (
@@ -164,7 +162,7 @@ class Project:
 
     def distinct(self) -> int:
         """How many different texts there are."""
-        return len(np.unique(hashes_of(self.texts)))
+        return count_distinct(self.texts)
 
     def answers(self) -> dict[str, Answer]:
         """The last answer for each text, oldest first.
