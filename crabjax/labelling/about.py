@@ -2,7 +2,7 @@
 
 import json
 import warnings
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 from types import MappingProxyType
@@ -72,22 +72,26 @@ def read_about(path: Path) -> About:
     return About(names, style, hashes, documents)
 
 
+def hash_files(folder: Path, names: Iterable[str]) -> dict[str, str]:
+    """SHA-256 of files that will never change, by name, for :class:`About`."""
+    stamps = {name: file_stamp(folder / name) for name in names}
+    hashes = {name: _hashed(folder / name) for name in stamps}
+    _note_checked(folder, {name: [*own, hashes[name]] for name, own in stamps.items()})
+    return hashes
+
+
 def check_hashes(folder: Path, about: About) -> None:
     """Raises ProjectError, naming the file, if one that never changes has changed.
 
     A large file is not read where its size and time are those of the last time.
     """
-    before = _read_checked(folder)
-    checked = {}
+    before, checked = _read_checked(folder), {}
     for name, known in about.hashes.items():
         try:
-            stamp = file_stamp(folder / name)
-            if stamp[0] > _CHEAP:
-                checked[name] = [*stamp, known]
-            if name in checked and checked[name] == before.get(name):
+            checked[name] = [*file_stamp(folder / name), known]
+            if checked[name] == before.get(name):
                 continue
-            with doing(f"comparing {Path(name).name} with its hash"):
-                found = sha256(folder / name)
+            found = _hashed(folder / name)
         except OSError as error:
             raise ProjectError(
                 f"{folder / name}: cannot be read ({error.strerror}); put a copy of it back"
@@ -97,9 +101,19 @@ def check_hashes(folder: Path, about: About) -> None:
                 f"{folder / name}: changed since the project was made; put a copy of it back, or, "
                 f'where the change was meant, take "hashes" and "sum" out of {PROJECT}'
             )
-    if checked != before:
+    _note_checked(folder, checked)
+
+
+def _hashed(path: Path) -> str:
+    with doing(f"hashing {path.name}"):
+        return sha256(path)
+
+
+def _note_checked(folder: Path, checked: Mapping[str, list]) -> None:
+    large = {name: about for name, about in checked.items() if about[0] > _CHEAP}
+    if large != _read_checked(folder):
         with suppress(OSError):  # the next command compares them again
-            write_text(folder / CHECKED, json.dumps(seal(checked)))
+            write_text(folder / CHECKED, json.dumps(seal(large)))
 
 
 def _read_checked(folder: Path) -> dict[str, list]:

@@ -22,7 +22,6 @@ from crabjax.files import (
     atomic_write,
     check_writable,
     lock,
-    sha256,
     write_text,
 )
 from crabjax.inputs import check_encoder
@@ -35,6 +34,7 @@ from crabjax.labelling.about import (
     check_hashes,
     check_names,
     check_texts,
+    hash_files,
     read_about,
     style_of,
     write_about,
@@ -133,7 +133,7 @@ class Project:
             write_text(folder / LABELS, "")
             # Written last: a folder without it is not a project, and can be begun again.
             unchanging = [TEXTS, CONFIG] + ([] if vectors is None else [str(vectors)])
-            hashes = {name: sha256(folder / name) for name in unchanging}
+            hashes = hash_files(folder, unchanging)
             write_about(folder / PROJECT, About(names, style, hashes, len(corpus)))
         return cls.open(folder)
 
