@@ -76,7 +76,7 @@ def own_vectors(config: Config) -> tuple[Path | None, Config]:
         return None, config
     if config.model.name != "frozen":
         raise DataError(f"data.vectors: expected model.name frozen, found {config.model.name}")
-    path = Path(config.data.vectors).expanduser().resolve()
+    path = Path(config.data.vectors).expanduser().absolute()
     if not path.is_file():
         raise DataError(f"data.vectors: no such file: {path}")
     return path, replace(config, data=replace(config.data, vectors=str(path)))
