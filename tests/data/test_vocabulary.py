@@ -38,8 +38,8 @@ def test_a_second_start_counts_no_words(counted, tmp_path):
         assert found.tokenizer.size == expected.tokenizer.size  # type: ignore[union-attr]
     assert len(counted) == 1
     new = ["word1 word2 nobody knows", "more " * 9]
-    further = [text_inputs(from_overrides([]), one, new) for one in (found, expected)]
-    np.testing.assert_array_equal(*further)
+    one, other = [text_inputs(from_overrides([]), own, new) for own in (found, expected)]
+    np.testing.assert_array_equal(one, other)
     assert len(counted) == 2
     for path in (tmp_path / "cache").rglob("*"):
         assert path.is_dir() or b"word" not in path.read_bytes()
