@@ -13,15 +13,16 @@ from crabjax.data.corpus import Corpus
 from crabjax.data.encode import (
     WORDS,
     Tokenizer,
-    build_vocabulary,
     load_pretrained_tokenizer,
     token_blocks,
     used_columns,
 )
 from crabjax.data.load import Dataset, load_data
 from crabjax.data.names import BesideNames, NameSimilarity, compare_with_names, label_texts
+from crabjax.data.rows import Rows
 from crabjax.data.splits import find_files
 from crabjax.data.vectors import find_vectors
+from crabjax.data.vocabulary import vocabulary_of
 from crabjax.files import DataError
 from crabjax.models import Model, build_model, embed, get_builder, with_name_prior
 from crabjax.models.embed import encode_documents, vector_width
@@ -37,6 +38,7 @@ from crabjax.store import Plan, fingerprint, kept
 
 _IN_MEMORY = 1 << 26  # bytes up to which what is quickly made is made anew every time
 _FORMAT = 1  # raise the number when tokens or vectors are made otherwise
+Digest = Callable[[], str] | None
 _WIDTH_STEP = 16  # token columns come in multiples: fewer shapes, fewer compilations
 
 
@@ -157,7 +159,7 @@ def without_names(inputs: Any, names: NameSimilarity | None) -> np.ndarray:
 
 
 def classifier(
-    config: Config, inputs: np.ndarray, vocabulary_size: int, labels: int, named: bool
+    config: Config, inputs: Any, vocabulary_size: int, labels: int, named: bool
 ) -> Model:
     """The model of a config for inputs [N, ...] made by :func:`model_inputs`, names or not."""
     if config.model.name != "frozen":
@@ -185,9 +187,9 @@ def check_encoder(config: Config) -> None:
 
 def encode_texts(
     config: Config,
-    texts: Sequence[str] | np.ndarray,
+    texts: Sequence[str] | np.ndarray | Rows,
     label_names: Sequence[str],
-    digest: Callable[[], str] | None = None,
+    digest: Digest = None,
 ) -> EncodedTexts:
     """At least one document, for a classifier whose words are those of all.
 
@@ -201,19 +203,18 @@ def encode_texts(
     Raises:
       DataError: for vectors, if the classifier takes words.
     """
-    if isinstance(texts, np.ndarray):
+    if isinstance(texts, np.ndarray | Rows):
         if config.model.name != "frozen":
-            raise DataError(
-                f"vectors: expected a config with model.name frozen, found {config.model.name}"
-            )
+            name = config.model.name
+            raise DataError(f"vectors: expected a config with model.name frozen, found {name}")
         model = classifier(config, texts, 0, len(label_names), named=False)
         return EncodedTexts(None, texts, model, None)
-    tokenizer = _text_tokenizer(config, texts)
+    digest = digest if config.devices.cache else None
+    tokenizer = _text_tokenizer(config, texts, digest)
     columns = tokenizer.columns((), config.data.max_tokens)
     tokens = _tokens(config, tokenizer, texts, columns, digest)
     inputs, names = first_inputs(config, tokens, label_names)
-    sizes = tokenizer.size, len(label_names)
-    model = classifier(config, inputs, *sizes, named=names is not None)
+    model = classifier(config, inputs, tokenizer.size, len(label_names), names is not None)
     return EncodedTexts(tokenizer, inputs, model, names)
 
 
@@ -230,8 +231,7 @@ def text_inputs(
         return texts
     if known.tokenizer is None:
         raise DataError("documents: expected vectors, as before, found texts")
-    devices = dataclasses.replace(config.devices, cache=False)
-    config = dataclasses.replace(config, devices=devices)
+    config = dataclasses.replace(config, devices=dataclasses.replace(config.devices, cache=False))
     columns = known.tokenizer.columns([_corpus(texts)], config.data.max_tokens)
     return model_inputs(config, _tokens(config, known.tokenizer, texts, columns), known.names)
 
@@ -241,12 +241,12 @@ def _tokens(
     tokenizer: Tokenizer,
     texts: Sequence[str],
     columns: int,
-    digest: Callable[[], str] | None = None,
+    digest: Digest = None,
 ) -> np.ndarray:
     """Ids int32 [N, T] of texts that have no more than ``columns``; see :func:`encode_texts`."""
     rounded = lambda width: min(-(-width // _WIDTH_STEP) * _WIDTH_STEP, config.data.max_tokens)
     shape, key = (len(texts), rounded(columns)), None
-    if digest is not None and config.devices.cache and 4 * shape[0] * shape[1] > _IN_MEMORY:
+    if digest is not None and 4 * shape[0] * shape[1] > _IN_MEMORY:
         key = settings_hash([digest(), *_tokenizer_facts(config), shape, _FORMAT])
     with kept_folder(key) as folder:
         tokens = kept(
@@ -267,10 +267,9 @@ def encoder_used(config: Config) -> str:
         return ""
     names = {config.model.pretrained, _tokenizer_name(config)} - {WORDS}
     try:
-        found = [encoder_fingerprint(resolve_pretrained(name)) for name in sorted(names)]
+        return "".join(encoder_fingerprint(resolve_pretrained(name)) for name in sorted(names))
     except PretrainedNotFoundError:
         return ""
-    return "".join(found)
 
 
 def _tokenizer_name(config: Config) -> str:
@@ -288,11 +287,12 @@ def _tokenizer_facts(config: Config) -> tuple[str, object]:
     return "pretrained", encoder_fingerprint(resolve_pretrained(name))
 
 
-def _text_tokenizer(config: Config, texts: Sequence[str]) -> Tokenizer:
+def _text_tokenizer(config: Config, texts: Sequence[str], digest: Digest = None) -> Tokenizer:
     """The words of all texts, or the tokenizer of the pretrained encoder a config names."""
     name = _tokenizer_name(config)
     if name == WORDS:
-        return build_vocabulary(_corpus(texts), config.data.min_count)
+        key = digest and settings_hash([digest(), *_tokenizer_facts(config), _FORMAT])
+        return vocabulary_of(_corpus(texts), config.data.min_count, key)
     return load_pretrained_tokenizer(resolve_pretrained(name), name)
 
 

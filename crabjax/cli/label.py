@@ -6,6 +6,7 @@ import io
 import logging
 import warnings
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -55,11 +56,15 @@ def run_init(options: argparse.Namespace) -> None:
     from crabjax.labelling import Project
 
     overrides = list(options.overrides)
+    if options.vectors:
+        overrides.insert(0, "model.name=frozen")
     if options.encoder:
         folder = Path(options.encoder).expanduser()
         name = str(folder.resolve()) if folder.is_dir() else options.encoder
         overrides += ["model.name=frozen", f"model.pretrained={name}"]
     config = from_overrides(overrides)
+    if options.vectors:
+        config = replace(config, data=replace(config.data, vectors=str(options.vectors)))
     names = read_label_names(options)
     project = Project.create(options.project, options.texts, names, config, options.text_column)
     documents, labels = len(project.ids), list(project.label_names)
@@ -252,9 +257,16 @@ def _add_init(command: argparse.ArgumentParser) -> None:
     )
     labels.add_argument("--labels-file", type=Path, help="a file with one label a line")
     command.add_argument("--text-column", default="text", help="CSV only (default: %(default)s)")
-    command.add_argument(
+    learnt_from = command.add_mutually_exclusive_group()
+    learnt_from.add_argument(
         "--encoder",
         help="learn from the vectors of a pretrained encoder, a hub name or a folder; "
         "all-MiniLM-L6-v2 is a good one on a CPU",
+    )
+    learnt_from.add_argument(
+        "--vectors",
+        type=Path,
+        help="learn from your own: .npy or .safetensors, float32, a row for each text in order; "
+        "the file stays where it is",
     )
     add_overrides(command)

@@ -1,6 +1,7 @@
 """Documents that stay in a file: each is read when it is asked for."""
 
 import contextlib
+import hashlib
 import io
 import json
 import os
@@ -8,11 +9,13 @@ import tempfile
 import weakref
 from array import array
 from collections.abc import Iterator, Sequence
+from copy import copy
 from pathlib import Path
 from typing import Any, BinaryIO, overload
 
 import numpy as np
 
+from crabjax.data.rows import Rows
 from crabjax.files import DataError
 
 # Tokens of a document that comes in tokens are kept as one string, not as a list: a tenth of the
@@ -26,9 +29,10 @@ class Documents(Sequence[str]):
     Args:
       path: the file.
       offsets: where the line of each begins, int64 [N].
-      hashes: of the documents, int64 [N], equal for equal ones while this process runs.
+      hashes: of the documents, int64 [N]; see :func:`hash_of`.
       stamp: size and time of the file when it was read; see :func:`file_stamp`.
       owner: a file without a name that has them in the place of ``path``, gone when closed.
+      vectors: what a classifier reads in place of them, if there is any: rows [N, D] of a file.
     """
 
     def __init__(
@@ -38,9 +42,10 @@ class Documents(Sequence[str]):
         hashes: np.ndarray,
         stamp: tuple[int, int],
         owner: Any = None,
+        vectors: Rows | None = None,
     ):
         self.path, self.offsets, self.hashes = path, offsets, hashes
-        self.stamp, self.owner = stamp, owner
+        self.stamp, self.owner, self.vectors = stamp, owner, vectors
 
     def __len__(self) -> int:
         return len(self.offsets)
@@ -52,14 +57,17 @@ class Documents(Sequence[str]):
     def __getitem__(self, index: int | slice) -> "str | Documents":
         if isinstance(index, slice):
             return self.take(index)
-        return next(self._read([int(self.offsets[index])]))
+        return next(iter(self.take(np.array([index]))))
 
     def take(self, rows: np.ndarray | slice) -> "Documents":
         """Those at some rows."""
-        return Documents(self.path, self.offsets[rows], self.hashes[rows], self.stamp, self.owner)
+        some = copy(self)
+        some.offsets, some.hashes = self.offsets[rows], self.hashes[rows]
+        some.vectors = self.vectors and self.vectors.take(rows)
+        return some
 
     def __iter__(self) -> Iterator[str]:
-        return self._read(self.offsets.tolist())
+        return map(self._part, self.records())
 
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, Sequence) or len(self) != len(other):
@@ -77,7 +85,9 @@ class Documents(Sequence[str]):
             raise DataError(f"{self.path}: changed while it was in use; begin again")
         return file
 
-    def _read(self, offsets: list[int]) -> Iterator[str]:
+    def records(self) -> Iterator[dict[str, Any]]:
+        """Their lines, whole."""
+        offsets = self.offsets.tolist()
         # Of a single line a large buffer would read what nobody asked for.
         with self._open(1 << (13 if len(offsets) == 1 else 20)) as file:
             at = 0
@@ -86,7 +96,17 @@ class Documents(Sequence[str]):
                     file.seek(offset)
                 line = file.readline()
                 at = offset + len(line)
-                yield body_of(json.loads(line))
+                yield json.loads(line)
+
+    def _part(self, record: dict[str, Any]) -> str:
+        return body_of(record)
+
+
+class Ids(Documents):
+    """The ids of such documents, with hashes of their own."""
+
+    def _part(self, record: dict[str, Any]) -> str:
+        return str(record["id"])
 
 
 class InFile:
@@ -100,7 +120,7 @@ class InFile:
     def add(self, body: str, at: int) -> None:
         """Adds one whose line begins at a byte of the file."""
         self.offsets.append(at)
-        self.hashes.append(hash(body))
+        self.hashes.append(hash_of(body))
 
     def documents(self) -> Documents:
         """All that were added."""
@@ -183,8 +203,19 @@ def file_stamp(path: Path) -> tuple[int, int]:
     return about.st_size, about.st_mtime_ns
 
 
+def hash_of(text: str) -> int:
+    """64 bits that tell a text from others, the same in every process: they may be kept."""
+    content = text.encode(errors="surrogatepass")
+    return int.from_bytes(hashlib.blake2b(content, digest_size=8).digest(), "little", signed=True)
+
+
 def hashes_of(documents: Sequence[str]) -> np.ndarray:
-    """A number a document, int64 [N]: equal for equal ones while this process runs."""
+    """The hash of each document, int64 [N]."""
     if isinstance(documents, Documents):
         return documents.hashes
-    return np.fromiter(map(hash, documents), np.int64, len(documents))
+    return np.fromiter(map(hash_of, documents), np.int64, len(documents))
+
+
+def count_distinct(documents: Sequence[str]) -> int:
+    """How many of them differ."""
+    return 1 + int(np.count_nonzero(np.diff(np.sort(hashes_of(documents)))))  # of at least one

@@ -5,7 +5,7 @@ place, so a reader, or a crash, sees all of a batch or none of it.
 """
 
 import json
-from collections.abc import Iterator, Sequence, Set
+from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -18,12 +18,16 @@ class ProjectError(ValueError):
     """A project that cannot be opened, or a file that cannot be added; nothing was changed."""
 
 
-def read_log(path: Path, ids: Set[str], label_names: Sequence[str]) -> Iterator[Answer]:
-    """Yields the answers, oldest first.
+def read_log(
+    path: Path,
+    texts_of: Callable[[list[str]], Mapping[str, str]],
+    label_names: Sequence[str],
+) -> list[tuple[str, Answer]]:
+    """The answers, oldest first, each with the text it is about.
 
     Args:
       path: the file.
-      ids: of the project's documents.
+      texts_of: gives the texts of documents of the project by their ids.
       label_names: the K labels.
 
     Raises:
@@ -35,16 +39,26 @@ def read_log(path: Path, ids: Set[str], label_names: Sequence[str]) -> Iterator[
         raise ProjectError(
             f"{path}: the file of all answers cannot be read ({error}); put a copy of it back"
         ) from error
-    for number, line in enumerate(text.split("\n"), start=1):
+    answers, lines = [], text.split("\n")
+    for number, line in enumerate(lines, start=1):
         if not line.strip():
             continue
         try:
-            yield _parse(f"{path}:{number}", line, ids, label_names)
+            answers.append((number, _parse(f"{path}:{number}", line, label_names)))
         except ValueError as error:
-            raise ProjectError(
-                f"{path}:{number}: not an answer: {error}, in {line[:60]!r}; mend this line, or "
-                "put a copy of the file back"
-            ) from error
+            raise _no_answer(path, number, line, error) from error
+    known = texts_of([answer.id for _, answer in answers])
+    for number, answer in answers:
+        if answer.id not in known:
+            raise _no_answer(path, number, lines[number - 1], f"unknown id {answer.id!r}")
+    return [(known[answer.id], answer) for _, answer in answers]
+
+
+def _no_answer(path: Path, number: int, line: str, reason: object) -> ProjectError:
+    return ProjectError(
+        f"{path}:{number}: not an answer: {reason}, in {line[:60]!r}; mend this line, or "
+        "put a copy of the file back"
+    )
 
 
 def append_to_log(path: Path, answers: Sequence[Answer]) -> None:
@@ -60,12 +74,12 @@ def append_to_log(path: Path, answers: Sequence[Answer]) -> None:
     write_text(path, before + "".join(lines))
 
 
-def _parse(where: str, line: str, ids: Set[str], label_names: Sequence[str]) -> Answer:
+def _parse(where: str, line: str, label_names: Sequence[str]) -> Answer:
     record = open_sealed(json.loads(line))
     if not isinstance(record, dict) or not {"id", "labels"} <= record.keys():
         raise ValueError('expected an object with "id" and "labels"')
     identity, labels = record["id"], record["labels"]
-    if not isinstance(identity, str) or identity not in ids:
+    if not isinstance(identity, str):
         raise ValueError(f"unknown id {identity!r}")
     if isinstance(labels, str) and labels in RESERVED:
         return Answer(where, identity, labels)

@@ -27,7 +27,9 @@ def decide(project: Project, predicted: Iterable[np.ndarray]) -> Iterator[tuple[
       predicted: bool [K] of each document, in their order.
     """
     names = np.array(project.label_names)
-    said = {hash(text): answer.labels for text, answer in project.answers().items()}
+    answers = project.answers()
+    given = (answer.labels for answer in answers.values())
+    said = dict(zip(hashes_of(list(answers)).tolist(), given))
     for text, row in zip(hashes_of(project.texts).tolist(), predicted):
         if isinstance(own := said.get(text), list):
             yield [name for name in project.label_names if name in own], PERSON

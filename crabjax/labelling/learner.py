@@ -79,7 +79,7 @@ class Learner(Trained):
         """
         texts = check_documents(texts)
         answers = parse_answers(labels, self.label_names, len(texts))
-        self._see(texts)
+        self.see(texts)
         if self._known.answer(texts, answers):
             self._params = self._logits = self._threshold = None
         return self
@@ -97,7 +97,7 @@ class Learner(Trained):
         texts = check_documents(pool_texts)
         if n < 1:
             raise ValueError(f"n: expected at least 1, found {n}")
-        self._see(texts)
+        self.see(texts)
         seen = self._known.rows(texts)
         in_pool, first = np.unique(np.zeros(0, int) if seen is None else seen, return_index=True)
         unlabelled = np.setdiff1d(in_pool, sorted(self._known.answered), assume_unique=True)

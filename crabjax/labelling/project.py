@@ -1,41 +1,40 @@
 """The folder of a labelling project, in which nothing that a person said is ever lost.
 
 ``project.json``, ``config.yaml`` and ``texts.jsonl`` are written once, ``labels.jsonl`` only grows
-(:mod:`crabjax.labelling.answer_log`); ``model`` and ``estimate.json`` can be made again.
+(:mod:`crabjax.labelling.answer_log`); all else can be made again. Own vectors stay where they are.
 """
 
 import warnings
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property
 from pathlib import Path
 from typing import NamedTuple
-
-import numpy as np
 
 from crabjax.config import Config, load_stored, to_yaml
 from crabjax.data.corpus import json_line, read_corpus
 from crabjax.data.csv_rows import CsvStyle
-from crabjax.data.documents import hashes_of
+from crabjax.data.documents import Documents, Ids, count_distinct
 from crabjax.data.records import CsvFormat
+from crabjax.data.vectors import open_vectors
 from crabjax.files import (
     PRIVATE,
     DataError,
     atomic_write,
     check_writable,
     lock,
-    sha256,
     write_text,
 )
 from crabjax.inputs import check_encoder
 from crabjax.labelling.about import (
     INTERFACE,
     PROJECT,
+    TEXTS,
     About,
     ProjectWarning,
     check_hashes,
     check_names,
     check_texts,
+    hash_files,
     read_about,
     style_of,
     write_about,
@@ -48,14 +47,13 @@ from crabjax.labelling.exchange import (
     labelling_interface,
     read_answers,
 )
+from crabjax.labelling.index import of_learner, own_vectors, read_texts, texts_of
 from crabjax.labelling.learner import Learner
-from crabjax.labelling.review import Known, find_problems, same_text
+from crabjax.labelling.review import Known, find_problems, same_text, with_zeros
 from crabjax.labelling.saved_learner import SavedLearnerError
-from crabjax.labelling.seen import TextOf
 from crabjax.strategies import get_strategy
 
-CONFIG, TEXTS, LABELS = "config.yaml", "texts.jsonl", "labels.jsonl"
-KEPT = "model"
+CONFIG, LABELS, KEPT = "config.yaml", "labels.jsonl", "model"
 
 
 class Added(NamedTuple):
@@ -82,15 +80,15 @@ class Project:
       config: of the learner.
       label_names: the K labels.
       ids: of the documents, in the order of the file they came from.
-      texts: the documents.
+      texts: the documents, with vectors where the config names a file of them.
       style: of the CSV file they came from, and of those for people.
     """
 
     folder: Path
     config: Config
     label_names: tuple[str, ...]
-    ids: list[str]
-    texts: Sequence[str]
+    ids: Ids
+    texts: Documents
     style: CsvStyle = PLAIN
 
     @classmethod
@@ -107,19 +105,23 @@ class Project:
         Raises:
           ProjectError: if there is a project in the folder, or a label has a name that files
             could not carry.
-          DataError: naming file and line, for documents that cannot be read.
+          DataError: naming file and line, or row, of documents or vectors that cannot be used.
           PretrainedNotFoundError: if the encoder is neither on this machine nor on the hub.
         """
         names = check_names(label_names)
-        Learner(config, names)  # a config that cannot be used is an error now
+        vectors, config = own_vectors(config)
+        Learner(of_learner(config), names)  # a config that cannot be used is an error now
         get_strategy(config.strategy.name).check_members(config.ensemble.members)
-        check_encoder(config)
+        if vectors is None:
+            check_encoder(config)
         _check_new(folder)
         style = style_of(texts, text_column)
         csv_format = CsvFormat(text_column, csv_delimiter=style.delimiter)
         corpus = read_corpus(texts, csv_format=csv_format, labelled=False)
         check_texts(texts, corpus.documents)
-        ids = corpus.ids or [str(number) for number in range(1, len(corpus) + 1)]
+        if vectors is not None:
+            open_vectors(vectors, len(corpus), str(texts))
+        ids = corpus.ids or (str(number) for number in range(1, len(corpus) + 1))
         folder.mkdir(PRIVATE, parents=True, exist_ok=True)
         with lock(folder):
             _check_new(folder)
@@ -130,8 +132,9 @@ class Project:
             write_text(folder / INTERFACE, labelling_interface(names))
             write_text(folder / LABELS, "")
             # Written last: a folder without it is not a project, and can be begun again.
-            hashes = {name: sha256(folder / name) for name in (TEXTS, CONFIG)}
-            write_about(folder / PROJECT, About(names, style, hashes))
+            unchanging = [TEXTS, CONFIG] + ([] if vectors is None else [str(vectors)])
+            hashes = hash_files(folder, unchanging)
+            write_about(folder / PROJECT, About(names, style, hashes, len(corpus)))
         return cls.open(folder)
 
     @classmethod
@@ -149,19 +152,17 @@ class Project:
             )
         about = read_about(path)
         check_hashes(folder, about)
-        corpus = read_corpus(folder / TEXTS)
         config = load_stored(folder / CONFIG)
-        names, ids = about.label_names, corpus.ids or []
-        return cls(folder, config, names, ids, corpus.documents, about.style)
+        ids, texts = read_texts(folder, about, config)
+        return cls(folder, config, about.label_names, ids, texts, about.style)
 
-    @cached_property
-    def text_of(self) -> TextOf:
-        """The text of each document, by id."""
-        return TextOf(self.ids, self.texts)
+    def texts_of(self, ids: Iterable[str]) -> dict[str, str]:
+        """The texts of some documents by their ids, as far as these are known."""
+        return texts_of(self.ids, self.texts, set(ids))
 
     def distinct(self) -> int:
         """How many different texts there are."""
-        return len(np.unique(hashes_of(self.texts)))
+        return count_distinct(self.texts)
 
     def answers(self) -> dict[str, Answer]:
         """The last answer for each text, oldest first.
@@ -170,10 +171,7 @@ class Project:
           ProjectError: naming the line of an answer that cannot be read.
         """
         answers: dict[str, Answer] = {}
-        log = list(read_log(self.folder / LABELS, self.text_of.keys(), self.label_names))
-        text_of = self.text_of.reading(answer.id for answer in log)
-        for answer in log:
-            text = text_of[answer.id]
+        for text, answer in read_log(self.folder / LABELS, self.texts_of, self.label_names):
             answers.pop(text, None)
             if answer.labels != WITHDRAWN:
                 answers[text] = answer
@@ -193,7 +191,7 @@ class Project:
           ProjectError: listing the rows with unknown ids or labels, other texts, repeated ids,
             and answers that contradict earlier ones.
         """
-        text_of = self.text_of.reading(answer.id for answer in answers)
+        text_of = self.texts_of(one for answer in answers for one in with_zeros(answer.id))
         with lock(self.folder):
             before = self.answers()
             known = Known(text_of, before, self.label_names)
@@ -236,22 +234,17 @@ class Project:
             raise ProjectError(
                 f"{path}: there is a file of another kind ({error}); choose another name"
             ) from error
-        before = self.answers()
-        if any(self._is_new(one, before) for one in answers if one.labels is not None):
+        before, given = self.answers(), [one for one in answers if one.labels is not None]
+        text_of = self.texts_of(one.id for one in given)
+        if any(_is_new(one, text_of.get(one.id), before) for one in given):
             raise ProjectError(
                 f"{path}: holds answers that were not added yet; add it, or choose another name"
             )
 
-    def _is_new(self, answer: Answer, before: Mapping[str, Answer]) -> bool:
-        text = self.text_of.get(answer.id)
-        if text is None or not same_text(text if answer.text is None else answer.text, text):
-            return True
-        return _labels(before.get(text)) != answer.labels
-
     def learner(self) -> Learner:
         """A learner with all texts and answers so far, not trained yet; see :meth:`restore`."""
-        learner = Learner(self.config, self.label_names)
-        learner.tell(self.texts, [None] * len(self.texts))  # the order of texts stays the same
+        learner = Learner(of_learner(self.config), self.label_names)
+        learner.see(self.texts)  # first: the order of texts stays the same
         answers = self.answers()
         return learner.tell(list(answers), [answer.labels for answer in answers.values()])
 
@@ -286,6 +279,12 @@ class Project:
 def _labels(answer: Answer | None) -> Said:
     """What holds of a document: no answer, and one that was withdrawn, are the same."""
     return WITHDRAWN if answer is None else answer.labels
+
+
+def _is_new(answer: Answer, text: str | None, before: Mapping[str, Answer]) -> bool:
+    if text is None or not same_text(text if answer.text is None else answer.text, text):
+        return True
+    return _labels(before.get(text)) != answer.labels
 
 
 def _check_new(folder: Path) -> None:

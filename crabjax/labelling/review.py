@@ -8,6 +8,7 @@ from crabjax.labelling.answers import Answer, Said, unknown_label
 from crabjax.labelling.exchange import LABEL_SEPARATOR, NO_LABEL
 
 _SHOWN = 10  # problems that a message lists
+_LONGEST_ID = 32  # characters of an id that zeros are sought for
 _LONGEST_CELL = 32_000  # spreadsheets cut a cell a little above this many characters
 
 
@@ -15,7 +16,7 @@ class Known(NamedTuple):
     """What a project knows when answers come in.
 
     Attributes:
-      text_of: the text of each document, by id.
+      text_of: the texts of the documents in question, and of those they may be mixed up with.
       answers: the last answer for each text.
       label_names: the K labels.
     """
@@ -52,6 +53,12 @@ def find_problems(
         problems += _unknown_labels(answer, known.label_names)
     more = len(problems) - _SHOWN
     return [*problems[:_SHOWN], *([f"... and {more} more"] if more > 0 else [])]
+
+
+def with_zeros(identity: str) -> list[str]:
+    """An id, and what it may have been before a spreadsheet took zeros from its front."""
+    bare = identity.lstrip("0")
+    return [identity, *(bare.rjust(width, "0") for width in range(len(bare), _LONGEST_ID) if bare)]
 
 
 def _zeros(answer: Answer, known: Known) -> str:

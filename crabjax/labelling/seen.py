@@ -1,13 +1,13 @@
 """Distinct documents, texts or vectors, numbered in the order they came; a file's stay in it."""
 
 import hashlib
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from copy import copy
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
 from crabjax.data.documents import Documents, hashes_of
+from crabjax.data.rows import Rows
 from crabjax.store import blocks_of
 
 Given = Sequence[str] | np.ndarray
@@ -117,8 +117,9 @@ class Seen:
                 for block in blocks_of(documents):
                     digest.update(block.data)
             else:
-                for text in documents:
-                    digest.update(text.encode() + b"\xff")  # a byte that no text has
+                digest.update(np.ascontiguousarray(hashes_of(documents)).data)
+            if isinstance(documents, Documents) and documents.vectors is not None:
+                digest.update(documents.vectors.origin.encode())
             self._digest = digest.hexdigest()
         return self._digest
 
@@ -163,29 +164,8 @@ def _check_vectors(vectors: np.ndarray) -> np.ndarray:
     return vectors
 
 
-class TextOf(Mapping[str, str]):
-    """Texts by id, read when they are asked for."""
-
-    def __init__(self, ids: Sequence[str], texts: Sequence[str]):
-        self._rows, self._texts = {own: row for row, own in enumerate(ids)}, texts
-        self._read: dict[int, str] = {}
-
-    def reading(self, ids: Iterable[str]) -> "TextOf":
-        """The same; the texts of these ids, as far as they are known, are read in one pass."""
-        rows = np.array(sorted({self._rows[one] for one in ids if one in self._rows}), np.int64)
-        found = copy(self)
-        found._read = dict(zip(rows.tolist(), take(self._texts, rows)))
-        return found
-
-    def __getitem__(self, identity: str) -> str:
-        row = self._rows[identity]
-        return self._read[row] if row in self._read else self._texts[row]
-
-    def __contains__(self, identity: object) -> bool:
-        return identity in self._rows
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(self._rows)
-
-    def __len__(self) -> int:
-        return len(self._rows)
+def vectors_of(documents: Given) -> np.ndarray | Rows | None:
+    """What a classifier reads of documents that have vectors, [n, D], perhaps mapped."""
+    if isinstance(documents, Documents):
+        return documents.vectors
+    return documents if isinstance(documents, np.ndarray) else None

@@ -10,6 +10,7 @@ import numpy as np
 
 from crabjax.config import Config, experiment_settings
 from crabjax.data.names import label_texts
+from crabjax.data.rows import Rows
 from crabjax.ensemble import (
     fit_ensemble,
     gather,
@@ -27,7 +28,7 @@ from crabjax.labelling.labelled_texts import LabelledTexts
 from crabjax.labelling.saved_learner import (
     VERSION,
 )
-from crabjax.labelling.seen import Given
+from crabjax.labelling.seen import Given, check_documents, vectors_of
 from crabjax.labelling.suggestion import Picks, query
 from crabjax.models import Params, get_builder
 from crabjax.pool.look import AllBut
@@ -35,6 +36,7 @@ from crabjax.progress import doing
 from crabjax.strategies import Pool, get_strategy, part_of, with_features
 from crabjax.thresholds import ensemble_threshold, mean_threshold
 
+_IN_MEMORY = 1 << 26  # bytes of a file of vectors up to which all are read
 FEWEST_LABELLED = 10  # with fewer, an ensemble's opinion is worth less than a spread-out query
 
 
@@ -58,7 +60,9 @@ class Trained:
         get_builder(config.model.name)
         label_texts(config.data, self.label_names)
         if config.data.vectors is not None:
-            raise DataError("data.vectors: of runs only; a Learner takes vectors in place of texts")
+            raise DataError(
+                "data.vectors: of runs and projects; a Learner takes vectors in place of texts"
+            )
         self._known = LabelledTexts(self.label_names)
         self._forget()
 
@@ -76,9 +80,8 @@ class Trained:
             "texts": self._known.digest(),
             "answers": self._known.answers_by_row(),
         }
-        vectors = isinstance(self._known.texts, np.ndarray)
         # Without an encoder it stays what it was before encoders were part of it.
-        if not vectors and (encoder := encoder_used(self.config)):
+        if vectors_of(self._known.texts) is None and (encoder := encoder_used(self.config)):
             decides["encoder"] = encoder
         return hashlib.sha256(json.dumps(decides, sort_keys=True).encode()).hexdigest()
 
@@ -89,8 +92,9 @@ class Trained:
         self._logits: tuple[bytes | None, np.ndarray] | None = None
         self._threshold: float | None = None
 
-    def _see(self, texts: Given) -> None:
-        if self._known.see(texts):
+    def see(self, texts: Given) -> None:
+        """Makes texts known without an answer."""
+        if self._known.see(check_documents(texts)):
             self._forget()
 
     def _is_cold(self) -> bool:
@@ -102,7 +106,11 @@ class Trained:
     def _documents(self) -> EncodedTexts:
         if self._encoded is None:
             known = self._known
-            self._encoded = encode_texts(self.config, known.texts, self.label_names, known.digest)
+            vectors = vectors_of(known.texts)
+            if isinstance(vectors, Rows) and vectors.nbytes <= _IN_MEMORY:
+                vectors = np.asarray(vectors)
+            documents = known.texts if vectors is None else vectors
+            self._encoded = encode_texts(self.config, documents, self.label_names, known.digest)
         return self._encoded
 
     @doing("training the ensemble")

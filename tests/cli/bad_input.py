@@ -175,7 +175,7 @@ CASES = [
     Case("something else as vectors", X, "v.npy: no whole .npy file", files=vectors(b"1,2,3")),
     Case("objects as vectors", X, "v.npy: no whole .npy file", files=vectors(np.array([[None]]))),
     Case("vectors for a classifier of words", X, "data.vectors: expected model.name frozen, found text_cnn", files=vectors(VECTORS, model="text_cnn")),
-    Case("vectors for a project", f"{INIT} --labels a --set data.vectors=v.npy", "data.vectors: of runs only"),
+    Case("vectors of a project, gone", f"{INIT} --labels a --vectors v.npy", "data.vectors: no such file"),
     # the folder of a run
     Case("an output that is a file", "train --config x.yaml --output pool.csv", "pool.csv", files=config("")),
     Case("an output with checkpoints of others", X, "holds checkpoints, which no run wrote", files=config("") | {"out/checkpoints/model.bin": "x"}),
@@ -310,7 +310,7 @@ CASES = [
     # a project that was damaged
     Case("project.json cut short", "status --project hurt", "project.json: damaged", files={"hurt/project.json": "{"}),
     Case("a project of a later format", "status --project hurt", "expected format 1, found 2", files={"hurt/project.json": '{"format": 2, "labels": ["a"]}'}),
-    Case("texts.jsonl gone", "status --project hurt", "texts.jsonl: no such file", files={"hurt/project.json": '{"format": 1, "labels": ["a"]}'}),
+    Case("texts.jsonl gone", "status --project hurt", "texts.jsonl: no such file", files={"hurt/project.json": '{"format": 1, "labels": ["a"]}', "hurt/config.yaml": "{}"}),
     Case("config.yaml gone", "status --project hurt", "config.yaml: cannot be read", files={"hurt/project.json": '{"format": 1, "labels": ["a"]}', "hurt/texts.jsonl": LINE}),
     Case("texts.jsonl changed", "status --project altered", "texts.jsonl: changed since the project was made"),
     Case("a label changed in the answers", "status --project swapped", "labels.jsonl:1: not an answer: the content is not what was written"),

@@ -27,7 +27,7 @@ def entry(identity, labels, line=2):
 def by_id(project):
     """What was said about each document that has an answer."""
     answers = {text: answer.labels for text, answer in project.answers().items()}
-    return {one: answers[text] for one, text in project.text_of.items() if text in answers}
+    return {one: answers[text] for one, text in zip(project.ids, project.texts) if text in answers}
 
 
 def test_a_project_is_read_back_as_it_was_made(project):
@@ -301,9 +301,9 @@ def test_people_have_the_last_word(project):
 
 
 def test_texts_of_many_answers_are_read_in_one_pass(project, monkeypatch):
-    passes, real = [], Documents._read
-    monkeypatch.setattr(Documents, "_read", lambda *given: passes.append(1) or real(*given))
-    project.add([Answer("x", own, []) for own in project.ids[:2]])
-    project.add([Answer("x", own, []) for own in reversed(project.ids)])
+    passes, real, ids = [], Documents.records, list(project.ids)
+    monkeypatch.setattr(Documents, "records", lambda *given: passes.append(1) or real(*given))
+    project.add([Answer("x", own, []) for own in ids[:2]])
+    project.add([Answer("x", own, []) for own in reversed(ids)])
     assert len(passes) <= 4  # those asked about, and those answered before
     assert len(project.answers()) == len(set(project.texts))
