@@ -98,6 +98,33 @@ def test_what_a_call_needs_is_what_its_inside_needs():
     assert program_bytes(jax.jit(in_calls).trace(shape)) < 4 * 4e6 + 1e4
 
 
+def test_a_long_chain_of_fused_operations_is_walked_once():
+    """Each doubles what the one before was read for: 2**1500 ways lead back to the beginning."""
+
+    def program(operations):
+        def turn(carry, x):
+            for _ in range(operations):
+                x = x + x
+            return carry + 1, x
+
+        # Written out, so that what its turns leave is traced back to what is stored of it.
+        return lambda xs: jnp.sum(jnp.sort(jax.lax.scan(turn, 0, xs, unroll=3)[1]))
+
+    shape: Any = jax.ShapeDtypeStruct((3, 1000), jnp.float32)
+    short, long = (program_bytes(jax.jit(program(length)).trace(shape)) for length in (1, 1500))
+    assert long == short
+
+
+def test_on_a_cpu_everything_begins_that_can():
+    """Products that need nothing from each other are alive at once there."""
+    shape: Any = jax.ShapeDtypeStruct((100, 1000), jnp.float32)
+    made = lambda a: sum(jnp.sum(jnp.sort(jnp.sort(a + i), axis=0), axis=0) for i in range(5))
+    program = jax.jit(made).trace(shape)
+    one = 4 * 100 * 1000
+    assert program_bytes(program, "cpu") > 6 * one > 4 * one > program_bytes(program, "gpu")
+    assert program_bytes(program) == pytest.approx(compiled_bytes(program.lower().compile()), 0.25)
+
+
 def test_sizes_are_halved_until_they_fit(monkeypatch, caplog):
     monkeypatch.setattr(memory, "device_bytes", lambda: 1e6)
     assert memory.halve_until_it_fits("rows", 100, lambda size: 1e4 * size) == 50
