@@ -30,6 +30,7 @@ from crabjax.benchmarks.programs import (
     Program,
     bytes_between_steps,
     lay_out,
+    parameter_bytes,
     programs,
     steps_of,
     with_layers,
@@ -228,11 +229,14 @@ def fit_bytes(config: Config, sizes: Sizes, layout: Layout, reports: dict[str, R
     """The larger part of a fit, and what lies in memory meanwhile.
 
     Beside a step, its best parameters and documents; beside a validation, what steps train, too.
+    Without a word table, of which steps train a part, that is what is validated.
     """
     needed, step = bytes_between_steps(config, sizes, layout), reports["step"]
     if "validation" not in reports:
         return needed + step.bytes
-    return needed + max(step.bytes, step.arguments + reports["validation"].bytes)
+    both_hold = parameter_bytes(layout) if layout.recipe.model.table is None else 0
+    validation = step.arguments - both_hold + reports["validation"].bytes
+    return needed + max(step.bytes, validation)
 
 
 def _rate(sizes: Sizes, program: Program, seconds: float) -> str:

@@ -200,9 +200,14 @@ def steps_of(config: Config, layout: Layout) -> tuple[int, int, int]:
 
 def bytes_between_steps(config: Config, sizes: Sizes, layout: Layout) -> int:
     """What a fit keeps beside a step's own memory: best parameters, documents and labels."""
-    params = jax.tree.leaves(_params(layout.trained, layout.recipe.model))
     documents = 4 * _documents(config, sizes) * (config.data.max_tokens + sizes.labels)
-    return documents + sum(math.prod(one.shape) * one.dtype.itemsize for one in params)
+    return documents + parameter_bytes(layout)
+
+
+def parameter_bytes(layout: Layout) -> int:
+    """All parameters of the members trained at once."""
+    params = jax.tree.leaves(_params(layout.trained, layout.recipe.model))
+    return sum(math.prod(one.shape) * one.dtype.itemsize for one in params)
 
 
 def _documents(config: Config, sizes: Sizes) -> int:

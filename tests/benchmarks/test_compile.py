@@ -3,6 +3,7 @@
 import sys
 from typing import Any
 
+import jax
 import numpy as np
 import pytest
 
@@ -58,6 +59,29 @@ def test_a_chip_holds_the_documents_that_are_fitted():
     assert five - single == 4 * 1_100 * row
     paper = load_config("rcv1_textcnn.yaml", ["loop.seeds=0"])  # and 1,000 to compare epochs on
     assert programs.bytes_between_steps(paper, sizes, layout) - single == 1_000 * row
+
+
+@pytest.mark.parametrize("name", ["mimic.yaml", "rcv1_textcnn.yaml"])
+def test_parameters_are_counted_once_beside_a_large_validation(name):
+    """Parameters that steps train are validated where they lie; of a word table, a copy is."""
+    config = load_config(name)
+    sizes = sizes_of(config)
+    layout = lay_out(CHIPS["h100"], config, sizes)
+    made = programs.programs(config, sizes, layout)
+    params = made["validation"].arguments[1]
+    whole = sum(one.size * one.dtype.itemsize for one in jax.tree.leaves(params))
+    trained = sum(
+        one.size * one.dtype.itemsize for one in jax.tree.leaves(made["step"].arguments[1])
+    )
+    chip, gigabyte = CHIPS["h100"], 10**9
+    reports = {
+        "step": Report(chip, bytes=trained + gigabyte, arguments=trained),
+        "validation": Report(chip, bytes=whole + 9 * gigabyte, arguments=whole),
+    }
+    copied = 0 if name == "mimic.yaml" else whole
+    between = programs.bytes_between_steps(config, sizes, layout)
+    expected = between + trained + copied + 9 * gigabyte
+    assert benchmark.fit_bytes(config, sizes, layout, reports) == expected
 
 
 def test_members_go_through_a_chip_as_the_plan_has_it():
