@@ -18,10 +18,10 @@ from jax.extend.core import Literal, Var
 _FUSED = frozenset(
     """
     abs add add_any and broadcast_in_dim clamp concatenate convert_element_type copy copy_p div
-    empty2 eq erf erfc exp exp2 expand_dims floor ge gt integer_pow iota is_finite le log log1p
+    empty2 eq erf erfc exp exp2 floor ge gt integer_pow iota is_finite le log log1p
     logistic lt max min mul name ne neg not or pad pow random_unwrap random_wrap reduce_precision
-    rem reshape rev rsqrt select_n shift_left shift_right_logical sign slice split sqrt square
-    squeeze stack stop_gradient sub tanh transpose xor
+    rem rev rsqrt select_n shift_left shift_right_logical sign slice split sqrt square
+    stack stop_gradient sub tanh transpose xor
     """.split()  # noqa: SIM905
 )
 # Compilers for CPU store these rather than compute them once for every use.
@@ -60,7 +60,7 @@ def _temporary_bytes(jaxpr: Any, platform: str) -> int:
     """The most memory alive at once besides the arguments and results."""
     program = _in_order(_flat(jaxpr, platform), platform)
     last_use, stored = _uses(program, platform)
-    results = _places_of_results(program)
+    results = set(_variables(program.outvars))
     alive: dict[Any, int] = {}
     most = 0
     for position, equation in enumerate(program.eqns):
@@ -85,7 +85,7 @@ def _temporary_bytes(jaxpr: Any, platform: str) -> int:
 
 
 class _Flat(NamedTuple):
-    """A program without calls, whose insides stand in their place."""
+    """A program without calls, whose insides stand in their place, and without reshapes."""
 
     invars: list[Any]
     outvars: list[Any]
@@ -103,6 +103,8 @@ def _flat(jaxpr: Any, platform: str) -> _Flat:
             if equation.primitive.name in _CALLS or "branches_platforms" in equation.params:
                 (called,) = inner_programs(equation, platform)
                 own = inline(called, _named(called, given))
+            elif equation.primitive.name in _RESHAPES:
+                own = given
             else:
                 own = [Var(one.aval) for one in equation.outvars]
                 equations.append(equation.replace(invars=given, outvars=own))
@@ -137,15 +139,6 @@ def _in_order(program: _Flat, platform: str) -> _Flat:
         depth |= dict.fromkeys(equation.outvars, depths[-1])
     order = sorted(range(len(depths)), key=depths.__getitem__)
     return program._replace(eqns=[program.eqns[one] for one in order])
-
-
-def _places_of_results(program: _Flat) -> set[Any]:
-    """Results, and what has their memory under another shape."""
-    places = set(_variables(program.outvars))
-    for equation in reversed(program.eqns):
-        if equation.primitive.name in _RESHAPES and places.intersection(equation.outvars):
-            places |= set(_variables(equation.invars))
-    return places
 
 
 def _carried(equation: Any) -> dict[Any, Any]:
