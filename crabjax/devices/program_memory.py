@@ -191,6 +191,7 @@ def _uses(program: _Flat, platform: str) -> tuple[dict[Any, int], set[Any]]:
     last_use: dict[Any, int] = {}
     stored = set()
     users = Counter(one for equation in program.eqns for one in {*_variables(equation.invars)})
+    makers = {one: equation for equation in program.eqns for one in equation.outvars}
     for position, equation in enumerate(program.eqns):
         name = equation.primitive.name
         # TPUs compute what they multiply on the way into the product.
@@ -199,6 +200,8 @@ def _uses(program: _Flat, platform: str) -> tuple[dict[Any, int], set[Any]]:
             last_use[variable] = position
             if name not in _FUSED and not reads_in_passing:
                 stored.add(variable)
+            elif platform == "cpu" and name in ("reduce_sum", "reduce_max"):
+                stored |= _factors(variable, makers)
         costly = platform == "cpu" and name in _COSTLY_ON_CPU
         kept_from = 0 if name not in _FUSED else 2 if costly else math.inf  # users
         stored |= {one for one in equation.outvars if users[one] >= kept_from}
@@ -210,6 +213,14 @@ def _uses(program: _Flat, platform: str) -> tuple[dict[Any, int], set[Any]]:
                 for variable in _variables(equation.invars):
                     last_use[variable] = max(last_use[variable], last_use[result])
     return last_use, stored
+
+
+def _factors(variable: Any, makers: dict[Any, Any]) -> set[Any]:
+    """What a library reads that sums products, or values."""
+    maker = makers.get(variable)
+    if maker is None or maker.primitive.name not in ("mul", "square", "integer_pow"):
+        return {variable}
+    return set(_variables(maker.invars))
 
 
 def inner_programs(equation: Any, platform: str) -> Iterator[Any]:
