@@ -216,7 +216,7 @@ def _uses(program: _Flat, platform: str) -> tuple[dict[Any, int], set[Any]]:
 
 
 def _factors(variable: Any, makers: dict[Any, Any]) -> set[Any]:
-    """What a library reads that sums products, or values."""
+    """What is stored for a reduction on a CPU: a library takes values, or products' factors."""
     maker = makers.get(variable)
     if maker is None or maker.primitive.name not in ("mul", "square", "integer_pow"):
         return {variable}
