@@ -52,32 +52,38 @@ def train_in_calls(
     Returns:
       Parameters of the best epochs, on the device, and what happened, on the host.
     """
-    now = _UnderWay(np.arange(len(data.train_counts)), *programs.start(params, data), data)
+    members, epochs = len(data.train_counts), config.epochs
+    now = _UnderWay(np.arange(members), *programs.start(params, data), data)
     del params
     fixed, known = now.fixed, None
-    packs = packs and config.patience < config.epochs and data.validation_rows.shape[1] > 0
-    # By the clock only where calls change nothing, and no other process makes them too.
-    timed = not packs and jax.process_count() == 1
-    one_call = say is None and not packs
-    done, more = 0, config.epochs if one_call else 1 if timed else -(-config.epochs // CALLS)
-    while done < config.epochs:
-        begun, end = time.monotonic(), min(done + more, config.epochs)
+    packs = packs and config.patience < epochs and data.validation_rows.shape[1] > 0
+    # By the clock only where calls change nothing. Several processes make the same ones, whoever
+    # listens to which.
+    alone = jax.process_count() == 1
+    timed, one_call = alone and not packs, alone and not packs and say is None
+    best, done, more = -1.0, 0, epochs if one_call else 1 if timed else -(-epochs // CALLS)
+    while done < epochs:
+        begun, end = time.monotonic(), min(done + more, epochs)
         training = programs.train(*now[1:], np.int32(done), np.int32(end))
         now, done = now._replace(training=training), end
         if one_call:
             break
-        going = np.unique(now.places[fetch(training.going)])
+        going, info = fetch(training.going), _info(training)
+        best = np.fmax.reduce(info.validation_f1, axis=None, initial=best)
         if say is not None:
-            say(_in_words(training, data, len(going), done, config.epochs))
-        if not len(going):
+            still = f", {np.sum(going)} of {members} still training" if members > 1 else ""
+            say(_in_words(info, best if data.validation_rows.shape[1] else None, still))
+        if not np.any(going):
             break
         if timed:
             more = max(1, int(more * SECONDS / max(time.monotonic() - begun, 1e-9)))
-        if packs and (size := _size(len(data.train_counts), len(going))) < len(now.places):
-            known, now = _put(known, now), _packed(now, np.resize(going, size))
+        if packs and (size := _size(members, np.sum(going))) < len(going):
+            # Filled up by some that have stopped.
+            chosen = np.argsort(~going, kind="stable")[:size]
+            known, now = _put(known, now), _packed(now, chosen)
     known = now.training if known is None else _put(known, now)
-    best = known.best.params if fixed.table is None else programs.whole(fixed, known, data)
-    return best, _info(known)
+    found = known.best.params if fixed.table is None else programs.whole(fixed, known, data)
+    return found, _info(known)
 
 
 class _UnderWay(NamedTuple):
@@ -94,12 +100,11 @@ def _size(members: int, going: int) -> int:
     return min(size for share in SHARES if (size := math.ceil(share * members)) >= going)
 
 
-def _packed(now: _UnderWay, places: np.ndarray) -> _UnderWay:
-    """The members at these places; where one is there twice it does the same twice."""
+def _packed(now: _UnderWay, chosen: np.ndarray) -> _UnderWay:
+    """Some of the members under way."""
     inputs, labels, *own = now.data
-    chosen = np.array([np.argmax(now.places == place) for place in places])
     fixed, training, own = _take((now.fixed, now.training, own), chosen)
-    return _UnderWay(places, fixed, training, TrainingData(inputs, labels, *own))
+    return _UnderWay(now.places[chosen], fixed, training, TrainingData(inputs, labels, *own))
 
 
 def _put(known: Training | None, now: _UnderWay) -> Training:
@@ -115,7 +120,9 @@ def _take(tree: Any, chosen: np.ndarray) -> Any:
 
 @functools.partial(jax.jit, donate_argnames="tree")
 def _at(tree: Any, places: np.ndarray, parts: Any) -> Any:
-    return jax.tree.map(lambda whole, part: whole.at[places].set(part), tree, parts)
+    return jax.tree.map(
+        lambda whole, part: whole.at[places].set(part, unique_indices=True), tree, parts
+    )
 
 
 def _info(training: Training) -> FitInfo:
@@ -124,11 +131,13 @@ def _info(training: Training) -> FitInfo:
     return FitInfo(loss, f1, fetch(training.best_epoch), ran, fetch(training.failed_epoch))
 
 
-def _in_words(training: Training, data: TrainingData, going: int, done: int, epochs: int) -> str:
-    members = len(data.train_counts)
-    still = f", {going} of {members} still training" if members > 1 else ""
-    if data.validation_rows.shape[1]:
-        result = f"best validation F1 {np.max(fetch(training.best_f1)):.3f}"
-    else:
-        result = f"loss {np.nanmean(fetch(training.loss)[:, done - 1]):.3f}"
-    return f"epoch {done} of {epochs}{still}, {result}"
+def _in_words(info: FitInfo, best: float | None, still: str) -> str:
+    """How far members are, with the best F1 so far or, where there is none, the last loss."""
+    ran, epochs = np.max(info.epochs_run), info.loss.shape[1]
+    loss = info.loss[:, ran - 1]
+    result = ""
+    if best is not None and best >= 0:
+        result = f", best validation F1 {best:.3f}"
+    elif best is None and np.any(np.isfinite(loss)):
+        result = f", loss {np.mean(loss[np.isfinite(loss)]):.3f}"
+    return f"epoch {ran} of {epochs}{still if ran < epochs else ''}{result}"

@@ -155,7 +155,7 @@ def _fit(recipe: Recipe, mesh, a_core, shared, own, at_once: int) -> tuple[Param
     members = len(own[1])
     # The same groups on any number of cores: their size may change the last bits of a result.
     group = at_once if a_core is None else min(a_core, at_once)
-    workers = at_once // group
+    workers = -(-at_once // group)
     if mesh is not None:
         group *= mesh.shape[ENSEMBLE]
     one_group = group >= members

@@ -133,7 +133,7 @@ def _training(config: Config, sizes: Sizes, mesh: Any, models: int) -> tuple[Pro
     device = Device(jax.default_backend(), memory_limit(), on_cores(mesh))
     plan = plan_fit(recipe, config.devices, most, shapes, device)
     group = plan.at_once if a_core is None else min(a_core, plan.at_once)
-    return Program("train", group, plan.at_once // group, plan.bytes), plan.reason
+    return Program("train", group, -(-plan.at_once // group), plan.bytes), plan.reason
 
 
 def _prediction(config: Config, sizes: Sizes, models: int) -> Program:

@@ -58,8 +58,11 @@ def start_two(workplace, output, *arguments):
     common = f"devices.coordinator=127.0.0.1:{port}", "devices.processes=2"
     settings = [part for one in common for part in ("--set", one)]
     return [
-        start(workplace, output, *arguments, *settings, "--set", f"devices.process={process}")
-        for process in range(2)
+        # Only one of them listens: it may not do other work for that.
+        start(
+            workplace, output, *arguments, *settings, "--set", f"devices.process={process}", *heard
+        )
+        for process, heard in enumerate(((), ("--quiet",)))
     ]
 
 
