@@ -2,6 +2,7 @@
 
 import json
 import os
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -27,14 +28,19 @@ def same(one, other):
 
 def test_a_second_start_parses_no_text(project, monkeypatch):
     project.add([Answer("x", "d7", ["a"])])
+    parsed = []
+    noted = SimpleNamespace(loads=lambda line: parsed.append(line) or json.loads(line))
     monkeypatch.setattr(index, "read_records", refuse)
+    monkeypatch.setattr("crabjax.data.documents.json", noted)
     again = Project.open(project.folder)
-    monkeypatch.setattr("crabjax.data.documents.json.loads", refuse)
     assert len(again.ids) == 40
     assert again.distinct() == 40
-    learner = again.learner
+    assert parsed == []
+    learner = again.learner()
+    assert learner.labelled == 1
+    assert learner.fingerprint()
+    assert [json.loads(line)["id"] for line in parsed] == ["d7"]  # which was answered
     monkeypatch.undo()
-    assert learner().labelled == 1
     same(again, project)
 
 
