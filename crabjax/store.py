@@ -226,6 +226,9 @@ def _reserve(handle: int, plan: Plan) -> None:
 
 
 def _put(handle: int, plan: Plan, rows: slice | np.ndarray, block: np.ndarray) -> None:
+    count = len(range(plan.shape[0])[rows]) if isinstance(rows, slice) else len(rows)
+    if block.shape != (expected := (count, *plan.shape[1:])):  # bytes of it would go elsewhere
+        raise ValueError(f"expected a block {expected}, found {block.shape}")
     content = np.ascontiguousarray(block, plan.dtype).data.cast("B")
     if isinstance(rows, slice):
         _put_bytes(handle, content, HEADER + rows.start * plan.row_bytes)

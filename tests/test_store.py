@@ -58,6 +58,25 @@ def test_rows_may_come_in_any_order(tmp_path):
     np.testing.assert_array_equal(kept(tmp_path / "a", PLAN, scattered, ""), WHOLE)
 
 
+@pytest.mark.parametrize(
+    ("rows", "shape"),
+    [
+        (slice(0, 10), (10, 4)),
+        (slice(0, 10), (10, 2)),
+        (slice(0, 10), (5, 6)),
+        (slice(2, 12), (10, 3)),
+        (slice(0, 9), (10, 3)),
+        (np.arange(10), (10, 4)),
+        (np.arange(9), (10, 3)),
+    ],
+)
+def test_a_block_of_another_shape_is_refused(tmp_path, rows, shape):
+    block = lambda start: iter([(rows, np.zeros(shape, np.int32))])
+    with pytest.raises(ValueError, match=r"expected a block \(.*\), found \("):
+        kept(tmp_path / "a", PLAN, block, "")
+    assert not (tmp_path / "a").exists()
+
+
 @pytest.mark.parametrize("stop", range(0, 10, 2))
 def test_what_was_stopped_goes_on_where_it_was(tmp_path, stop):
     def stopped(start):

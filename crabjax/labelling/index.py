@@ -16,8 +16,8 @@ from crabjax.data.documents import Documents, Ids, body_of, file_stamp, hash_of,
 from crabjax.data.records import PLAIN_CSV, read_records
 from crabjax.data.rows import Rows
 from crabjax.data.vectors import open_vectors
-from crabjax.files import DataError, lock
-from crabjax.labelling.about import TEXTS, About
+from crabjax.files import DataError, lock, read_lines
+from crabjax.labelling.about import PROJECT, TEXTS, About
 from crabjax.seals import sum_of
 from crabjax.store import Plan, blocks_of, kept
 
@@ -41,7 +41,7 @@ def read_texts(folder: Path, about: About, config: Config) -> tuple[Ids, Documen
     stamp, known = file_stamp(path), about.hashes.get(TEXTS)
     count = about.documents if known and about.documents else _count(path)
     plan = Plan(sum_of([_FORMAT, known or stamp]), (3, count), "int64")
-    make = lambda start: iter([(slice(start, 3), _columns(path)[start:])])
+    make = lambda start: iter([(slice(start, 3), _columns(path, count)[start:])])
     with ExitStack() as held:
         with suppress(OSError):  # a project that may only be read
             held.enter_context(lock(folder))
@@ -88,21 +88,25 @@ def of_learner(config: Config) -> Config:
 
 
 def _count(path: Path) -> int:
-    with open(path, "rb") as file:
-        count = sum(not line.isspace() for line in file)
+    count = sum(not line.isspace() for line in read_lines(path))  # as its reader has it
     if count == 0:
         raise DataError(f"{path}: no documents in this file")
     return count
 
 
-def _columns(path: Path) -> np.ndarray:
-    """Offset, hash and hash of the id of each text, int64 [3, N]."""
+def _columns(path: Path, count: int) -> np.ndarray:
+    """Offset, hash and hash of the id of each text, int64 [3, N]; N must be ``count``."""
     rows, starts = array("q"), array("q")
     for number, record in read_records(path, PLAIN_CSV, labelled=False, starts=starts):
         if record.id is None:
             raise DataError(f'{path}:{number}: expected the field "id", which is missing')
         rows.extend((starts[number - 1], hash_of(record.body), hash_of(record.id)))
     columns = np.frombuffer(rows, np.int64).reshape(-1, 3).T
+    if columns.shape[1] != count:
+        raise DataError(
+            f"{path}: expected {count} documents, as in {PROJECT}, found {columns.shape[1]}; put a "
+            f'copy of {PROJECT} back, or take "documents" and "sum" out of it'
+        )
     ids, counts = np.unique(columns[2], return_counts=True)
     if len(ids) < len(columns[2]):
         row = int(np.flatnonzero(columns[2] == ids[counts > 1][0])[1])

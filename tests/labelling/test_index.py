@@ -98,6 +98,50 @@ def test_an_index_of_other_texts_is_made_again(project, tmp_path):
         Project.open(project.folder)
 
 
+def unsealed(project, *names, **changes):
+    """Its project.json edited by hand: some fields and the sum taken out, others changed."""
+    path = project.folder / "project.json"
+    kept = json.loads(path.read_text())
+    kept = {name: kept[name] for name in kept if name not in (*names, "sum")}
+    path.write_text(json.dumps(kept | changes))
+
+
+@pytest.mark.parametrize("blank", ["", " ", "\u00a0", "\u3000", "\x1c"])
+def test_lines_are_blank_to_the_count_as_they_are_to_the_reader(project, blank):
+    texts = project.folder / "texts.jsonl"
+    texts.write_text(texts.read_text() + blank + "\n")
+    unsealed(project, "hashes")
+    with pytest.warns(DataWarning, match="made from other documents"):
+        Project.open(project.folder)
+    again = Project.open(project.folder)
+    assert list(again.ids) == [f"d{number}" for number in range(40)]
+    np.testing.assert_array_equal(again.texts.hashes, project.texts.hashes)
+    np.testing.assert_array_equal(again.ids.hashes, project.ids.hashes)
+
+
+@pytest.mark.parametrize("lines", [39, 41])
+def test_texts_of_another_number_are_counted_again(project, lines):
+    texts = project.folder / "texts.jsonl"
+    rows = [{"id": f"d{number}", "text": f"words of text {number}"} for number in range(lines)]
+    texts.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    unsealed(project, "hashes")
+    with pytest.warns(DataWarning, match="made from other documents"):
+        again = Project.open(project.folder)
+    assert list(again.ids) == [row["id"] for row in rows]
+    np.testing.assert_array_equal(again.ids.hashes, [hash_of(row["id"]) for row in rows])
+
+
+@pytest.mark.parametrize("documents", [39, 41])
+def test_a_wrong_number_of_documents_is_no_index(project, documents):
+    unsealed(project, documents=documents)
+    message = rf'texts\.jsonl: expected {documents} documents, .*found 40; .*take "documents"'
+    for _ in range(2):  # nothing that the next open would believe is left
+        with pytest.raises(DataError, match=message), pytest.warns(DataWarning, match="made again"):
+            Project.open(project.folder)
+    unsealed(project, "documents")
+    same(Project.open(project.folder), project)
+
+
 def test_large_texts_are_hashed_only_where_size_or_time_differ(project, monkeypatch):
     monkeypatch.setattr("crabjax.labelling.about._CHEAP", 1000)
     Project.open(project.folder)
