@@ -119,6 +119,6 @@ def _vectors(texts: Path, about: About, config: Config, count: int) -> Rows | No
     if config.data.vectors is None:
         return None
     path = Path(config.data.vectors)
-    vectors = open_vectors(path, count, str(texts), checked=True)
+    vectors = open_vectors(path, count, str(texts), checked=str(path) in about.hashes)
     origin = about.hashes.get(str(path)) or str(file_stamp(path))
     return Rows(vectors, np.arange(count), origin)

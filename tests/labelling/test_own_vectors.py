@@ -1,6 +1,7 @@
 """A project that learns from vectors of one's own: its texts are for people, and say nothing."""
 
 import csv
+import json
 import os
 
 import numpy as np
@@ -154,6 +155,19 @@ def test_a_file_of_vectors_that_changed_is_noticed(folder, capsys, monkeypatch):
     assert "pool.npy: cannot be read (No such file or directory)" in capsys.readouterr().err
     np.save("pool.npy", real)
     assert main(["status"]) == 0
+
+
+def test_vectors_without_a_hash_are_looked_at_again(folder, capsys):
+    assert init(VECTORS) == 0
+    np.save("pool.npy", spoilt())
+    about = folder / "labelling" / "project.json"
+    kept = json.loads(about.read_text())
+    del kept["hashes"], kept["sum"]
+    about.write_text(json.dumps(kept))
+    (folder / "labelling" / "texts.index").unlink()  # or there were a word about that
+    capsys.readouterr()
+    assert main(["status"]) == 1
+    assert "pool.npy: row 7 (from 0): expected numbers, found nan" in capsys.readouterr().err
 
 
 def test_other_vectors_are_another_project(folder):
