@@ -3,8 +3,9 @@
 With it a command neither reads nor holds the texts or their ids. It can be made again.
 """
 
+import warnings
 from array import array
-from collections.abc import Set
+from collections.abc import Callable, Set
 from contextlib import ExitStack, suppress
 from dataclasses import replace
 from pathlib import Path
@@ -16,10 +17,10 @@ from crabjax.data.documents import Documents, Ids, body_of, file_stamp, hash_of,
 from crabjax.data.records import PLAIN_CSV, read_records
 from crabjax.data.rows import Rows
 from crabjax.data.vectors import open_vectors
-from crabjax.files import DataError, lock, read_lines
+from crabjax.files import DataError, DataWarning, lock, read_lines
 from crabjax.labelling.about import PROJECT, TEXTS, About
 from crabjax.seals import sum_of
-from crabjax.store import Plan, blocks_of, kept
+from crabjax.store import Blocks, Plan, blocks_of, kept
 
 INDEX = "texts.index"
 _FORMAT = 1  # raise the number when rows of the index, or hashes of texts, are made otherwise
@@ -33,7 +34,8 @@ def read_texts(folder: Path, about: About, config: Config) -> tuple[Ids, Documen
       DataError: naming file and line of a text that cannot be used.
 
     Warns:
-      DataWarning: of an index that does not fit the texts or is damaged; it is made again.
+      DataWarning: of an index that does not fit the texts or is damaged, and is made again; of
+        one that there is no room for, or no leave to write, and that is in memory then.
     """
     path = folder / TEXTS
     if not path.is_file():
@@ -45,7 +47,7 @@ def read_texts(folder: Path, about: About, config: Config) -> tuple[Ids, Documen
     with ExitStack() as held:
         with suppress(OSError):  # a project that may only be read
             held.enter_context(lock(folder))
-        offsets, hashes, of_ids = kept(folder / INDEX, plan, make, "indexing the texts")
+        offsets, hashes, of_ids = _kept(folder, plan, make)
     in_memory = np.concatenate(list(blocks_of(hashes, _BLOCK)))  # they are sorted and compared
     vectors = _vectors(path, about, config, count)
     return Ids(path, offsets, of_ids, stamp), Documents(
@@ -85,6 +87,18 @@ def own_vectors(config: Config) -> tuple[Path | None, Config]:
 def of_learner(config: Config) -> Config:
     """A learner is given vectors with the texts."""
     return replace(config, data=replace(config.data, vectors=None))
+
+
+def _kept(folder: Path, plan: Plan, make: Callable[[int], Blocks]) -> np.ndarray:
+    text = "indexing the texts"
+    try:
+        return kept(folder / INDEX, plan, make, text)
+    except OSError as error:
+        if error.filename != str(folder):  # of the texts: else there is no room for their index
+            raise
+        reason = f"cannot be kept: {error.strerror}"
+        warnings.warn(f"{folder / INDEX}: {reason}", DataWarning, stacklevel=2)
+        return kept(None, plan, make, text)
 
 
 def _count(path: Path) -> int:

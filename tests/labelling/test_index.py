@@ -2,6 +2,7 @@
 
 import json
 import os
+import resource
 from types import SimpleNamespace
 
 import numpy as np
@@ -169,6 +170,35 @@ def test_a_project_that_may_only_be_read_opens(project, monkeypatch):
     monkeypatch.setattr("crabjax.store.os.open", denied)
     with pytest.warns(DataWarning, match=r"texts\.index: cannot be kept: Permission denied"):
         same(Project.open(project.folder), project)
+
+
+def test_a_full_disk_keeps_no_project_from_opening(project, tmp_path):
+    (project.folder / INDEX).unlink()
+    before = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (HEADER, before[1]))  # for all but the index
+    try:
+        for make in (
+            lambda: Project.open(project.folder),
+            lambda: Project.create(
+                tmp_path / "new", tmp_path / "pool.csv", ["a", "b"], project.config
+            ),
+        ):
+            with pytest.warns(DataWarning, match=r"texts\.index: cannot be kept: File too large"):
+                same(make(), project)
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, before)
+    assert not [*tmp_path.glob("*/texts.index*")]
+
+
+def test_an_error_of_the_texts_is_not_taken_for_a_full_disk(project, monkeypatch):
+    (project.folder / INDEX).unlink()
+
+    def broken(*_, **__):
+        raise OSError(5, "Input/output error", "texts.jsonl")
+
+    monkeypatch.setattr(index, "read_records", broken)
+    with pytest.raises(OSError, match="Input/output error"):
+        Project.open(project.folder)
 
 
 def test_a_project_without_a_count_of_documents_opens(project):
