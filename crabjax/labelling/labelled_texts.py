@@ -6,8 +6,9 @@ from typing import Any
 
 import numpy as np
 
+from crabjax.data.rows import Rows
 from crabjax.labelling.answers import Said, check_label_names, label_matrix, parse_answers
-from crabjax.labelling.seen import Given, Seen, check_documents
+from crabjax.labelling.seen import Given, Seen, check_documents, vectors_of
 
 
 class LabelledTexts:
@@ -81,8 +82,17 @@ class LabelledTexts:
         return [[row, said] for row, said in self._answers.items()]
 
     def to_dict(self) -> dict[str, Any]:
-        """All of it, JSON-able."""
+        """All of it, JSON-able.
+
+        Raises:
+          ValueError: for texts that have vectors in a file, which may be of any size.
+        """
         documents = self.texts
+        if isinstance(vectors_of(documents), Rows):
+            raise ValueError(
+                "documents: their vectors stay in their file, not with a saved learner; save it "
+                "with documents=False, and `restore` that to the `learner()` of the project"
+            )
         if isinstance(documents, np.ndarray):
             content = base64.b64encode(np.ascontiguousarray(documents).data).decode()
             kept: dict[str, Any] = {"vectors": content, "width": documents.shape[1]}

@@ -235,6 +235,9 @@ class Learner(Trained):
           folder: where to.
           documents: False leaves texts and answers out: :meth:`restore` can read it, but not
             :meth:`load`.
+
+        Raises:
+          ValueError: for texts of a project with vectors in a file, unless they are left out.
         """
         state = {"config": to_dict(self.config), "fingerprint": self.fingerprint()}
         if documents:
@@ -273,7 +276,7 @@ class Learner(Trained):
         else:  # saved before there was one, with all that it is a hash of
             with damage_named(folder):
                 config = experiment_settings(from_stored(state["config"], "config"))
-            own = {"config": experiment_settings(self.config)} | self._known.to_dict()
+                own = {"config": experiment_settings(self.config)} | self._known.to_dict()
             same = state | {"config": config} == own
         if same:
             self._params, self._logits, self._threshold = params, None, None

@@ -82,15 +82,16 @@ class Seen:
         """Adds those that are new; true if one was.
 
         Raises:
-          ValueError: for vectors after texts, or the reverse, or of another length.
+          ValueError: for vectors after texts, or the reverse, or of another length; for texts that
+            have vectors in a file, beside any others.
         """
-        self._check_alike(documents)
         keys = _keys_of(documents)
         _, firsts = np.unique(keys, return_index=True)
         firsts = np.sort(firsts)
         new = firsts[self._find(keys[firsts]) < 0]
         if len(new) == 0:
             return False
+        self._check_alike(documents)
         rows = len(self) + np.arange(len(new))
         together = np.concatenate([self._keys, keys[new]])
         order = np.argsort(together, kind="stable")
@@ -131,12 +132,18 @@ class Seen:
         return np.where(self._keys[at] == keys, self._rows[at], -1)
 
     def _check_alike(self, documents: Given) -> None:
-        if not self._parts or len(documents) == 0:
+        """Of documents that are not all known; a known text need not come with its vector."""
+        if not self._parts:
             return
         before = self._parts[0]
         if isinstance(before, np.ndarray) != isinstance(documents, np.ndarray):
             kinds = ("vectors", "texts") if isinstance(before, np.ndarray) else ("texts", "vectors")
             raise ValueError(f"documents: expected {kinds[0]}, as before, found {kinds[1]}")
+        if any(isinstance(vectors_of(one), Rows) for one in (before, documents)):
+            raise ValueError(
+                "documents: expected all texts that have vectors in a file at once and no others, "
+                "found more; make a project of all (`crabjax init --vectors`), use its `learner()`"
+            )
         widths = [one.shape[1] for one in (before, documents) if isinstance(one, np.ndarray)]
         if len(set(widths)) > 1:
             raise ValueError(

@@ -11,6 +11,8 @@ from safetensors.numpy import save_file
 from crabjax.cli.label import main
 from crabjax.data.rows import Rows
 from crabjax.labelling import Project
+from crabjax.labelling.learner import Learner
+from crabjax.labelling.saved_learner import SavedLearnerError
 from crabjax.store import gather, map_rows
 
 DOCUMENTS = 400
@@ -175,3 +177,42 @@ def test_other_vectors_are_another_project(folder):
     assert init(VECTORS + 1, "other.npy", "--project", "other") == 0
     one, other = (Project.open(folder / name).learner() for name in ("labelling", "other"))
     assert one.fingerprint() != other.fingerprint()
+
+
+def test_no_text_without_a_vector_joins_those_that_have_one(folder):
+    assert init(VECTORS) == 0
+    project = Project.open(folder / "labelling")
+    learner = project.learner()
+    before = learner.fingerprint()
+    learner.tell(["number 4", project.texts[7]], [None, None])  # known ones: they have vectors
+    others = Learner(learner.config, learner.label_names)
+    others.see(["new"])
+    part = Learner(learner.config, learner.label_names)
+    part.see(project.texts[:10])
+    for one, documents in [(learner, ["new"]), (others, project.texts), (part, project.texts)]:
+        seen = one.fingerprint()
+        for give in (one.see, lambda own, one=one: one.ask(own, 1)):
+            with pytest.raises(ValueError, match=r"expected all texts.*found more.*init --vectors"):
+                give(documents)
+        assert one.fingerprint() == seen
+    assert learner.fingerprint() == before
+    assert learner.ask(project.texts, 4).indices.shape == (4,)  # without an encoder
+
+
+def test_a_learner_whose_vectors_stay_in_a_file_is_saved_without_documents(folder):
+    assert init(VECTORS) == 0
+    project = Project.open(folder / "labelling")
+    learner = project.learner().tell(project.texts[:2], [["up"], ["down"]]).train()
+    with pytest.raises(ValueError, match=r"vectors stay in their file.*documents=False") as caught:
+        learner.save(folder / "saved")
+    assert len(str(caught.value).splitlines()) == 1
+    assert not (folder / "saved").exists()
+    learner.save(folder / "saved", documents=False)
+    again = project.learner().tell(project.texts[:2], [["up"], ["down"]])
+    assert again.restore(folder / "saved")
+    np.testing.assert_array_equal(again.predict_all(), learner.predict_all())
+    state = json.loads((folder / "saved" / "learner.json").read_text())
+    del state["fingerprint"], state["sum"]  # as saved before there were vectors in projects
+    (folder / "saved" / "learner.json").write_text(json.dumps(state))
+    with pytest.raises(SavedLearnerError, match=r"documents=False"):
+        again.restore(folder / "saved")
