@@ -11,9 +11,12 @@ from typing import NamedTuple
 
 import jax
 import numpy as np
+from scipy.special import expit
 
 from crabjax.config import StrategyConfig
 from crabjax.keys import host_generator
+
+_AT_ONCE = 500  # documents, with all members and labels
 
 
 @dataclass(frozen=True)
@@ -121,7 +124,18 @@ def draw_look(
     return Look(candidates, unlabelled[places], size, capacity)
 
 
-def narrow(key: jax.Array, look: Look, probabilities: np.ndarray, limit: int) -> Look:
+def disagreement(logits: np.ndarray, rows: np.ndarray) -> np.ndarray:
+    """The variance of the members' probabilities, summed over labels, of some documents.
+
+    Args:
+      logits: of the members, [E, N, K].
+      rows: int [X].
+    """
+    blocks = np.array_split(rows, -(-len(rows) // _AT_ONCE))
+    return np.concatenate([expit(logits[:, some]).var(axis=0).sum(axis=1) for some in blocks])
+
+
+def narrow(key: jax.Array, look: Look, spread: np.ndarray, limit: int) -> Look:
     """Keeps some candidates: half where members disagree most, half at random from the others.
 
     A pool of millions has few documents of a rare label, a uniform sample next to none. Where
@@ -130,11 +144,10 @@ def narrow(key: jax.Array, look: Look, probabilities: np.ndarray, limit: int) ->
     Args:
       key: of the query.
       look: what was drawn, with X candidates.
-      probabilities: of the members for these, [E, X, K].
+      spread: how much members disagree on each, [X]; see :func:`disagreement`.
       limit: how many are kept.
     """
     generator = host_generator(key, "narrow")
-    spread = probabilities.var(axis=0).sum(axis=1)  # [X]
     order = generator.permutation(len(spread))  # those that are disputed alike: in no order
     order = order[np.argsort(-spread[order], kind="stable")]
     disputed, others = np.split(order, [limit // 2])

@@ -14,11 +14,18 @@ from typing import Any, NamedTuple
 
 import jax
 import numpy as np
-from scipy.special import expit
 
 from crabjax.config import StrategyConfig
 from crabjax.files import did_you_mean
-from crabjax.pool.look import AllBut, Look, draw_look, first_size, narrow, sample_size
+from crabjax.pool.look import (
+    AllBut,
+    Look,
+    disagreement,
+    draw_look,
+    first_size,
+    narrow,
+    sample_size,
+)
 from crabjax.strategies.given import Pool, PoolError
 
 
@@ -113,8 +120,8 @@ class Strategy:
         limit = sample_size(query_size, config)
         if not self.narrows or self.needs_all(config) or not limit or len(pool.candidates) <= limit:
             return pool
-        probabilities = expit(pool.logits[:, pool.candidates])
-        return pool._replace(look=narrow(key, pool.looked, probabilities, limit))
+        spread = disagreement(pool.logits, pool.candidates)
+        return pool._replace(look=narrow(key, pool.looked, spread, limit))
 
     def __call__(
         self, key: jax.Array, pool: Pool, query_size: int, config: StrategyConfig

@@ -9,7 +9,7 @@ import pytest
 
 from crabjax.config import StrategyConfig
 from crabjax.keys import host_generator
-from crabjax.pool.look import AllBut, Look, draw_look, first_size, narrow
+from crabjax.pool.look import AllBut, Look, disagreement, draw_look, first_size, narrow
 
 CONFIG = StrategyConfig(anchor_fraction=0.2, candidate_limit=30, anchor_limit=None)
 KEY = jax.random.key(3)
@@ -116,8 +116,8 @@ def test_narrowing_keeps_half_by_disagreement_and_half_at_random():
     candidates = np.sort(generator.choice(1000, 40, replace=False))
     probabilities = generator.uniform(size=(4, 40, 3)).astype(np.float32)
     drawn = Look(candidates, np.array([5, 2]), 900, 2)
-    found = narrow(KEY, drawn, probabilities, 15)
     spread = [sum(pvariance(map(float, p)) for p in probabilities[:, x].T) for x in range(40)]
+    found = narrow(KEY, drawn, np.array(spread), 15)
     order = sorted(range(40), key=lambda place: -spread[place])
     generator = host_generator(KEY, "narrow")
     generator.permutation(40)  # for those that are disputed alike, of which there are none
@@ -127,9 +127,21 @@ def test_narrowing_keeps_half_by_disagreement_and_half_at_random():
     assert found._replace(candidates=candidates) == drawn
 
 
+def test_disagreement_is_the_variance_over_members_whatever_the_blocks():
+    generator = np.random.default_rng(2)
+    logits = generator.normal(size=(4, 1300, 3)).astype(np.float32)
+    rows = generator.permutation(1300)[:1201]
+    found = disagreement(logits, rows)
+    for place in (0, 499, 500, 1000, 1200):
+        chances = 1 / (1 + np.exp(-logits[:, rows[place]].astype(float)))
+        assert found[place] == pytest.approx(
+            sum(pvariance(p) for p in chances.T.tolist()), rel=1e-5
+        )
+
+
 def test_documents_that_are_disputed_alike_are_kept_wherever_they_stand():
     drawn = Look(np.arange(8000), np.zeros(0, np.int64), 9000, 0)
-    found = narrow(KEY, drawn, np.full((1, 8000, 2), 0.5, np.float32), 3000)
+    found = narrow(KEY, drawn, np.full(8000, 0.5, np.float32), 3000)
     assert len(set(found.candidates.tolist())) == 3000
     assert abs(found.candidates.mean() - 4000) < 200
 
