@@ -1,5 +1,6 @@
 """Training in one call, in calls of an epoch, and without the members that have stopped."""
 
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from typing import Any
 
@@ -114,6 +115,21 @@ def test_one_hears_of_epochs_and_nothing_changes(said, monkeypatch):
     for done, note in enumerate(said[: max(ran)], start=1):
         text = f"epoch {done} of {CONFIG.epochs}, {np.sum(ran > done)} of {MEMBERS} still training"
         assert note == f"{text}, best validation F1 {np.nanmax(f1[:, :done]):.3f}"
+
+
+@pytest.mark.parametrize(("cores", "workers"), [(1, 1), (2, 2), (8, 2)])
+def test_light_members_keep_as_many_cores_busy_as_they_have_groups(cores, workers, monkeypatch):
+    started = []
+
+    class Threads(ThreadPoolExecutor):
+        def __init__(self, number):
+            started.append(number)
+            super().__init__(number)
+
+    monkeypatch.setattr(fit, "ThreadPoolExecutor", Threads)
+    monkeypatch.setattr(fit, "usable_cores", lambda: cores)
+    fit_ensemble(*arguments("frozen"))  # nine members, five to a core
+    assert started == [workers]
 
 
 def test_parameters_are_given_away():
