@@ -5,7 +5,13 @@ import pytest
 from scipy.special import expit
 
 from crabjax.metrics import evaluate
-from crabjax.thresholds import ensemble_threshold, expected_f1_threshold
+from crabjax.thresholds import (
+    BINS,
+    ensemble_threshold,
+    expected_f1_threshold,
+    in_bins,
+    mean_threshold,
+)
 
 GENERATOR = np.random.default_rng(0)
 
@@ -66,3 +72,37 @@ def test_of_many_documents_some_are_looked_at():
     logits = np.repeat(GENERATOR.normal(-1, 2, (1, 30_000, 1)), 3, axis=2).astype(np.float32)
     wanted = expected_f1_threshold(expit(logits)).value
     assert ensemble_threshold(logits, np.arange(30_000)) == pytest.approx(wanted, abs=0.01)
+
+
+def test_weights_are_repetitions():
+    probabilities = np.round(GENERATOR.beta(0.5, 2, (30, 4)), 2)
+    weights = GENERATOR.integers(1, 5, probabilities.shape)
+    repeated = np.repeat(probabilities.ravel(), weights.ravel())
+    assert expected_f1_threshold(probabilities, weights) == pytest.approx(
+        expected_f1_threshold(repeated)
+    )
+
+
+def test_bins_hold_every_probability_once():
+    probabilities = np.array([[0.0, 0.004, 0.01], [0.995, 1.0, 0.5]])
+    counts, sums = in_bins(probabilities)
+    assert len(counts) == BINS
+    assert {place: counts[place] for place in np.flatnonzero(counts)} == {0: 2, 1: 1, 50: 1, 99: 2}
+    np.testing.assert_allclose(sums[[0, 1, 50, 99]], [0.004, 0.01, 0.5, 1.995])
+
+
+@pytest.mark.parametrize("sample", [1, 4])
+def test_what_a_strategy_took_counts_as_before(sample):
+    """The doubtful ones are taken: what is left alone would ask for a far higher threshold."""
+    logits = np.repeat(GENERATOR.normal(-2, 2, (1, 4000, 2)), 3, axis=0).astype(np.float32)
+    doubt = np.abs(expit(logits[0]) - 0.5).min(axis=1)
+    taken, left = np.split(np.argsort(doubt), [1500])
+    everything = ensemble_threshold(logits, np.arange(4000))
+    picked, seen = in_bins(expit(logits[0, taken])), np.sort(left[::sample])
+    assert ensemble_threshold(logits, seen) > everything + 0.05
+    found = ensemble_threshold(logits, seen, picked, len(left))
+    assert found == pytest.approx(everything, abs=0.02)
+    mean = expit(logits).mean(axis=0)
+    assert mean_threshold(mean, seen, picked, len(left)) == pytest.approx(found, abs=1e-6)
+    alone = ensemble_threshold(logits, left[:0], picked)
+    assert alone == pytest.approx(expected_f1_threshold(mean[taken]).value, abs=0.02)

@@ -22,7 +22,7 @@ from crabjax.config import Config, load_variants
 from crabjax.experiments.loop import Info, step
 from crabjax.experiments.problem import Problem, prepare
 from crabjax.experiments.progress import Progress
-from crabjax.experiments.state import State
+from crabjax.experiments.state import first_state
 
 KINDS = ("compiled", "k-means")
 COMPARED = ("fit", "predict", "query")
@@ -66,7 +66,7 @@ def timed_rounds(config: Config, problem: Problem, repeats: int) -> tuple[list[S
         for _ in range(repeats):
             calls = defaultdict(list)
             with progress.round(0):
-                _, info = step(config, problem, State(0, problem.initial), progress)
+                _, info = step(config, problem, first_state(problem), progress)
             found.append(
                 {
                     phase: {"total": total} | {kind: covered(calls[phase, kind]) for kind in KINDS}

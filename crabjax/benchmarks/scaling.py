@@ -19,7 +19,7 @@ from crabjax.config import Config, from_dict
 from crabjax.experiments.loop import step
 from crabjax.experiments.problem import Problem
 from crabjax.experiments.progress import Progress
-from crabjax.experiments.state import State
+from crabjax.experiments.state import first_state
 from crabjax.models import build_model
 
 TOKENS, VECTOR, VOCABULARY, LABELS, TESTED = 64, 384, 5000, 20, 200
@@ -93,7 +93,7 @@ def _measure(config: Config, case: Case) -> Measured:
         mapped = (np.load(path, mmap_mode="r") for path in (case.inputs, case.labels))
         problem = case.problem._replace(**dict(zip(("inputs", "labels"), mapped)))
         with progress.round(0):
-            step(config, problem, State(0, problem.initial), progress)
+            step(config, problem, first_state(problem), progress)
 
     peak = peak_megabytes(one_round)
     return Measured(sum(progress.seconds[phase] for phase in _TIMED), peak)

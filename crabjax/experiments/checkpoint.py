@@ -89,7 +89,7 @@ class Checkpoints:
 
         Args:
           *forms: that a round may have, the newest first: an array of the expected shape and dtype
-            for every saved name. All forms have the same names.
+            for every saved name.
 
         Raises:
           CheckpointError: when checkpoints exist but none can be read.
@@ -117,7 +117,7 @@ class Checkpoints:
     def _read(self, step: int, forms: Sequence[Mapping[str, np.ndarray]]) -> Saved:
         import orbax.checkpoint as ocp
 
-        wanted = ocp.args.Composite(arrays=ocp.args.PyTreeRestore(dict(forms[0])))
+        wanted = ocp.args.Composite(arrays=ocp.args.PyTreeRestore())
         arrays = self._manager.restore(step, args=wanted)["arrays"]
         # orbax does not check the shapes of NumPy leaves
         if not any(of_form(arrays, like) for like in forms):

@@ -19,14 +19,21 @@ from crabjax.experiments.problem import Problem, documents_fitted, prepare
 from crabjax.experiments.progress import Progress
 from crabjax.experiments.run_folder import RunFolder
 from crabjax.experiments.seen import document_features, pools, predict_test
-from crabjax.experiments.state import State, saved_forms, saved_rows, state_after
+from crabjax.experiments.state import (
+    State,
+    first_state,
+    saved_arrays,
+    saved_forms,
+    saved_rows,
+    state_after,
+)
 from crabjax.keys import run_key
 from crabjax.metrics import Scores, evaluate
 from crabjax.models import get_builder
 from crabjax.pool.look import AllBut, Look
 from crabjax.report.records import DECIDED, Record
 from crabjax.strategies import Pool, Selection, beliefs_of, get_strategy, with_features
-from crabjax.thresholds import HALF, ensemble_threshold
+from crabjax.thresholds import HALF, ensemble_threshold, in_bins
 
 log = logging.getLogger(__name__)
 
@@ -63,9 +70,9 @@ def run(
     with RunFolder(folder, config, fresh) as output, use_devices(config.devices, models):
         problem = prepare(config)
         output.check_data(problem.fingerprint)
-        saved = output.restore(*saved_forms(config, problem))
+        saved = output.restore(*saved_forms(problem))
         records = [] if saved is None else saved.records
-        state = State(0, problem.initial) if saved is None else state_after(saved)
+        state = first_state(problem) if saved is None else state_after(saved)
         title = f"{config.data.name} {name or config.strategy.name}"
         progress = Progress(title, problem.rounds)
         progress.header(records)
@@ -74,8 +81,7 @@ def run(
                 next_state, info = step(config, problem, state, progress)
                 new = make_records(config, problem, state, info, progress.seconds)
                 records = records + new
-                rows = saved_rows(problem, next_state.labelled)
-                output.save(Saved(state.round, {"labelled": rows}, records))
+                output.save(Saved(state.round, saved_arrays(problem, next_state), records))
             log.info(progress.row(new))
             state = next_state
     return records
@@ -90,7 +96,7 @@ def step(config: Config, problem: Problem, state: State, progress: Progress) -> 
         seen = pools(config, problem, params, state, look(config, problem, state))
     with progress.phase("evaluate"):
         test_logits = predict_test(config, problem, params)
-        thresholds = decide(config, seen, test_logits)
+        thresholds = decide(config, seen, state.picked, test_logits)
         scores = score(test_logits, problem.test_labels, thresholds)
         seen = [pool._replace(beliefs=beliefs_of(pool, config.strategy)) for pool in seen]
         left = [
@@ -99,7 +105,8 @@ def step(config: Config, problem: Problem, state: State, progress: Progress) -> 
     with progress.phase("query"):
         selections = [] if last else query(config, problem, seen, params)
     labelled = array_of_first(reveal(state.labelled, selections))
-    return State(state.round + 1, labelled), Info(fit_info, thresholds, *scores, selections, left)
+    next_state = State(state.round + 1, labelled, remember(state.picked, seen, selections))
+    return next_state, Info(fit_info, thresholds, *scores, selections, left)
 
 
 def fit(config: Config, problem: Problem, state: State) -> tuple[Any, FitInfo]:
@@ -140,20 +147,23 @@ def look(config: Config, problem: Problem, state: State) -> list[Look]:
     return looks
 
 
-def decide(config: Config, seen: list[Pool], test_logits: np.ndarray) -> np.ndarray:
+def decide(
+    config: Config, seen: list[Pool], picked: np.ndarray, test_logits: np.ndarray
+) -> np.ndarray:
     """What a probability must exceed for its label to be given, [S].
 
-    Learnt from unlabelled documents; where none is left, from those that are to be decided on.
+    Learnt from unlabelled documents and from what was thought of the queried ones before; where
+    there are neither, from those that are to be decided on.
     """
     if config.ensemble.threshold == "half":
         return np.full(len(seen), HALF)
     everything = np.arange(test_logits.shape[2])
     return np.array(
         [
-            ensemble_threshold(pool.logits, pool.unlabelled)
-            if len(pool.unlabelled)
+            ensemble_threshold(pool.logits, pool.unlabelled, before, pool.looked.unlabelled)
+            if len(pool.unlabelled) or before.any()
             else ensemble_threshold(of_test, everything)
-            for pool, of_test in zip(seen, test_logits)
+            for pool, before, of_test in zip(seen, picked, test_logits)
         ]
     )
 
@@ -199,6 +209,14 @@ def reveal(labelled: np.ndarray, selections: list[Selection]) -> np.ndarray:
         return labelled
     chosen = np.stack([selection.indices for selection in selections])
     return np.sort(np.concatenate([labelled, chosen], axis=1), axis=1)
+
+
+def remember(picked: np.ndarray, seen: list[Pool], selections: list[Selection]) -> np.ndarray:
+    """With the probabilities that the selected documents have now, before they are learnt from."""
+    if not selections:
+        return picked
+    chosen = [pool.probabilities(one.indices) for pool, one in zip(seen, selections)]
+    return picked + np.stack([in_bins(of_seed) for of_seed in chosen])
 
 
 def make_records(

@@ -4,9 +4,9 @@ from typing import NamedTuple
 
 import numpy as np
 
-from crabjax.config import Config
 from crabjax.experiments.checkpoint import Saved
 from crabjax.experiments.problem import Problem
+from crabjax.thresholds import BINS
 
 
 class State(NamedTuple):
@@ -14,6 +14,12 @@ class State(NamedTuple):
 
     round: int
     labelled: np.ndarray  # int64 [S, n], sorted
+    picked: np.ndarray  # float64 [S, 2, B]: probabilities that queried documents had, in bins
+
+
+def first_state(problem: Problem) -> State:
+    """Where a run begins."""
+    return State(0, problem.initial, _none_picked(len(problem.initial)))
 
 
 def saved_rows(problem: Problem, labelled: np.ndarray) -> np.ndarray:
@@ -22,18 +28,31 @@ def saved_rows(problem: Problem, labelled: np.ndarray) -> np.ndarray:
     return np.pad(labelled, ((0, 0), (0, room)), constant_values=-1).astype(np.int32)
 
 
-def saved_forms(config: Config, problem: Problem) -> list[dict[str, np.ndarray]]:
-    """What checkpoints hold: rows, or until 0.3 a mask of all documents."""
-    seeds = len(config.loop.seeds)
+def saved_arrays(problem: Problem, state: State) -> dict[str, np.ndarray]:
+    """What a checkpoint keeps of a state."""
+    return {"labelled": saved_rows(problem, state.labelled), "picked": state.picked}
+
+
+def saved_forms(problem: Problem) -> list[dict[str, np.ndarray]]:
+    """What checkpoints hold; until 0.4 rows alone, until 0.3 a mask of all documents."""
+    seeds = len(problem.initial)
+    rows = np.zeros((seeds, problem.capacity), np.int32)
     return [
-        {"labelled": np.zeros((seeds, problem.capacity), np.int32)},
+        {"labelled": rows, "picked": _none_picked(seeds)},
+        {"labelled": rows},
         {"labelled": np.zeros((seeds, problem.documents), bool)},
     ]
 
 
 def state_after(saved: Saved) -> State:
-    """Where a run goes on from a saved round."""
+    """Where a run goes on from a saved round; of old ones it is not known what was picked."""
     found = saved.arrays["labelled"]
+    picked = saved.arrays.get("picked", _none_picked(len(found)))
     if found.dtype == bool:
-        return State(saved.round + 1, np.stack([np.flatnonzero(own) for own in found]))
-    return State(saved.round + 1, found[:, : (found[0] >= 0).sum()].astype(np.int64))
+        return State(saved.round + 1, np.stack([np.flatnonzero(own) for own in found]), picked)
+    rows = found[:, : (found[0] >= 0).sum()].astype(np.int64)
+    return State(saved.round + 1, rows, picked)
+
+
+def _none_picked(seeds: int) -> np.ndarray:
+    return np.zeros((seeds, 2, BINS))

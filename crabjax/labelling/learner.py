@@ -31,7 +31,7 @@ from crabjax.metrics import evaluate
 from crabjax.pool.look import AllBut
 from crabjax.progress import doing
 from crabjax.strategies import EmptyPoolError
-from crabjax.thresholds import HALF, expected_f1_threshold
+from crabjax.thresholds import HALF, in_bins
 
 FEWEST_OPEN = 100  # texts without an answer that a threshold is read off
 
@@ -112,8 +112,7 @@ class Learner(Trained):
         else:
             pool = self._pool(unlabelled, n)
             rows, scores, sources = self._query(pool, n)
-            looked_up = rows if pool.rows is None else np.searchsorted(pool.rows, rows)
-            probabilities = expit(pool.logits[:, looked_up]).mean(axis=0)
+            probabilities = pool.probabilities(rows)
             predicted = probabilities > self.threshold()
         indices = first[np.searchsorted(in_pool, rows)]
         return Suggestion(indices, scores, probabilities, predicted, sources)
@@ -135,8 +134,9 @@ class Learner(Trained):
         """What a probability must exceed for its label to be given.
 
         Learnt for F1 from the texts that were seen without an answer (of many, from those that a
-        query of all of them looks at) or, where these are few, from the answered ones, each
-        predicted by a model that has not learnt from it; 0.5 with ``ensemble.threshold: half``.
+        query of all of them looks at). Where these are fewer than the answered ones, or few, they
+        are not like all texts, and the answered ones count too, each predicted by a model that has
+        not learnt from it; 0.5 with ``ensemble.threshold: half``.
 
         Args:
           probabilities: what :meth:`predict_all` gave, if it did: nothing is predicted again.
@@ -149,10 +149,9 @@ class Learner(Trained):
         if self._threshold is None:
             answered = np.array(sorted(self._known.answered), np.int64)
             open_rows = AllBut(len(self._known), answered)
-            if len(open_rows) >= FEWEST_OPEN or self._is_cold():
-                self._threshold = self._open_threshold(open_rows, probabilities)
-            else:
-                self._threshold = expected_f1_threshold(self._cross_validated(out_of_fold)).value
+            alike = len(open_rows) >= max(FEWEST_OPEN, len(answered)) or self._is_cold()
+            known = None if alike else in_bins(self._cross_validated(out_of_fold))
+            self._threshold = self._open_threshold(open_rows, probabilities, known)
         return self._threshold
 
     def predict_proba(self, texts: Given) -> np.ndarray:

@@ -142,13 +142,16 @@ class Trained:
             self.config.devices,
         )
 
-    def _open_threshold(self, rows: AllBut, probabilities: np.ndarray | None) -> float:
+    def _open_threshold(
+        self, rows: AllBut, probabilities: np.ndarray | None, known: np.ndarray | None
+    ) -> float:
+        """Of texts without an answer and, in bins, what is thought of the others."""
         if probabilities is None:
             pool = self._pool(rows, 1)
-            return ensemble_threshold(pool.logits, pool.unlabelled)
+            return ensemble_threshold(pool.logits, pool.unlabelled, known, len(rows))
         key, config = self._key("query"), self.config.strategy
         look = self._strategy.look(key, rows, 1, config, len(self._known))
-        return mean_threshold(probabilities, look.documents)
+        return mean_threshold(probabilities, look.documents, known, len(rows))
 
     def _samples(self) -> bool:
         """Whether a query of all texts without an answer looks at only a part of them."""

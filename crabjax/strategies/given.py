@@ -3,7 +3,7 @@
 from typing import Any, NamedTuple
 
 import numpy as np
-from scipy.special import logit
+from scipy.special import expit, logit
 
 from crabjax.checks import check_labels, check_probabilities
 from crabjax.pool.look import Look
@@ -52,6 +52,11 @@ class Pool(NamedTuple):
         if self.look is None:
             raise PoolError("pool.look: expected what to look at; calling a strategy draws it")
         return self.look
+
+    def probabilities(self, documents: np.ndarray) -> np.ndarray:
+        """The members' mean for some documents [X] of the training set, float32 [X, K]."""
+        places = documents if self.rows is None else np.searchsorted(self.rows, documents)
+        return expit(self.logits[:, places]).mean(axis=0)
 
     def looking_at(self, look: Look) -> "Pool":
         """The same with only these documents left in ``unlabelled``."""

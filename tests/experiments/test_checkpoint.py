@@ -98,8 +98,20 @@ def test_nothing_readable_is_an_error_that_says_what_to_do(checkpoints):
 
 def test_a_round_of_an_earlier_form_is_read_as_it_is(checkpoints):
     checkpoints.save(saved(0))
-    found = checkpoints.restore({"labelled": np.zeros((2, 9), np.int32)}, saved(0).arrays)
+    newer = {"labelled": np.zeros((2, 9), np.int32), "more": np.zeros(3)}
+    found = checkpoints.restore(newer, saved(0).arrays)
+    assert found.arrays.keys() == {"labelled"}
     np.testing.assert_array_equal(found.arrays["labelled"], saved(0).arrays["labelled"])
+    with pytest.raises(CheckpointError, match=r"expected labelled: int32.*more: float64"):
+        checkpoints.restore(newer)
+
+
+def test_every_digit_of_a_float64_comes_back(checkpoints):
+    arrays = {"labelled": np.zeros((2, 9), np.int32), "more": np.array([0.1, 1e-300])}
+    checkpoints.save(Saved(0, arrays, []))
+    found = checkpoints.restore(arrays).arrays["more"]
+    assert found.dtype == np.float64
+    assert found.tolist() == [0.1, 1e-300]
 
 
 def test_a_full_disk_leaves_the_previous_round(tmp_path, checkpoints):

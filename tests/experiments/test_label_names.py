@@ -16,7 +16,7 @@ from crabjax.experiments import loop
 from crabjax.experiments.layout import layout
 from crabjax.experiments.problem import prepare
 from crabjax.experiments.seen import document_features
-from crabjax.experiments.state import State
+from crabjax.experiments.state import first_state
 from crabjax.inputs import model_inputs
 
 FIXTURES = Path(__file__).resolve().parents[1] / "fixtures"
@@ -90,7 +90,7 @@ def test_the_layout_and_document_vectors_of_a_run_with_names(tree):
     sizes, problem = layout(config).sizes, prepare(config)
     assert sizes.inputs.shape == problem.inputs.shape
     assert sizes.model is problem.model
-    params, _ = loop.fit(config, problem, State(0, problem.initial))
+    params, _ = loop.fit(config, problem, first_state(problem))
     vectors = document_features(config, problem, params, 0, np.arange(4))
     assert vectors.shape == (4, WIDTH)
 

@@ -9,7 +9,7 @@ from crabjax.config import from_dict
 from crabjax.experiments import loop
 from crabjax.experiments.layout import layout
 from crabjax.experiments.problem import prepare
-from crabjax.experiments.state import State
+from crabjax.experiments.state import first_state
 
 
 @pytest.fixture
@@ -39,7 +39,7 @@ def test_a_layout_counts_the_documents_of_the_run(tree, keep, read, fitted, monk
         given.append(len(inputs))
 
     monkeypatch.setattr(loop, "fit_ensemble", caught)
-    loop.fit(config, problem, State(0, problem.initial))
+    loop.fit(config, problem, first_state(problem))
     assert (given, sizes.fitted) == ([fitted], fitted)
 
 

@@ -8,6 +8,7 @@ from dataclasses import replace
 import jax
 import numpy as np
 import pytest
+from scipy.special import expit
 
 from crabjax.config import from_dict
 from crabjax.ensemble import predict_logits
@@ -16,11 +17,12 @@ from crabjax.experiments.checkpoint import Checkpoints, Saved
 from crabjax.experiments.problem import ProblemError, prepare
 from crabjax.experiments.progress import Progress
 from crabjax.experiments.seen import document_features, of_seed, pools
-from crabjax.experiments.state import State
+from crabjax.experiments.state import first_state
 from crabjax.keys import run_key
+from crabjax.pool.look import Look
 from crabjax.report.records import read_records
 from crabjax.strategies import Pool, get_strategy, strategy_names
-from crabjax.thresholds import ensemble_threshold
+from crabjax.thresholds import BINS, ensemble_threshold, in_bins
 
 TINY = {
     "data": {
@@ -153,7 +155,7 @@ def test_a_sample_drawn_first_gives_the_picks_of_one_drawn_from_all_predictions(
     """The oracle predicts every document, and lets the strategy draw its sample from those."""
     config = replace(SAMPLED, strategy=replace(SAMPLED.strategy, name=name, first_look=first))
     problem = prepare(config)
-    state, strategy = State(1, problem.initial), get_strategy(name)
+    state, strategy = first_state(problem)._replace(round=1), get_strategy(name)
     params, _ = loop.fit(config, problem, state)
     seen = pools(config, problem, params, state, loop.look(config, problem, state))
     found = loop.query(config, problem, seen, params)
@@ -180,7 +182,7 @@ def test_a_sample_drawn_first_gives_the_picks_of_one_drawn_from_all_predictions(
 def test_only_what_is_left_of_a_first_look_gets_document_vectors(monkeypatch):
     config = replace(SAMPLED, strategy=replace(SAMPLED.strategy, name="crab", first_look=90))
     problem = prepare(config)
-    state = State(1, problem.initial)
+    state = first_state(problem)._replace(round=1)
     params, _ = loop.fit(config, problem, state)
     seen = pools(config, problem, params, state, loop.look(config, problem, state))
     asked, features = [], document_features
@@ -242,7 +244,7 @@ def test_of_documents_on_disk_only_what_is_needed_is_read(tmp_path, name):
         loop=replace(SAMPLED.loop, rounds=1, seeds=(0,)),
     )
     problem = prepare(config)
-    state, on_disk = State(0, problem.initial), OnDisk(tmp_path / "tokens.npy", problem.inputs)
+    state, on_disk = first_state(problem), OnDisk(tmp_path / "tokens.npy", problem.inputs)
     picks, progress = [], Progress("on disk", problem.rounds)
     for inputs in (problem.inputs, on_disk):
         with progress.round(0):
@@ -262,7 +264,7 @@ def test_the_same_config_gives_the_same_records(finished, tmp_path):
 @pytest.mark.parametrize("config", [CONFIG, SAMPLED])
 def test_the_pool_hides_unrevealed_labels(config):
     problem = prepare(config)
-    state = State(0, problem.initial)
+    state = first_state(problem)
     for seed, pool in enumerate(seen_by(config, problem, state)):
         rows = np.arange(problem.documents) if pool.rows is None else pool.rows
         assert not pool.labels[pool.unlabelled].any()
@@ -288,12 +290,36 @@ def test_decisions_at_half_are_those_of_the_measures_at_half(tmp_path):
 def test_the_threshold_is_learnt_where_nothing_is_left_to_label():
     """From the documents to decide on: 0.5 there would be a step in every curve."""
     logits = np.random.default_rng(0).normal(-3, 1, (1, 2, 40, 3)).astype(np.float32)
-    nothing = np.array([], np.int64)
-    pool = Pool(logits[0, :, :5], np.zeros((5, 3), bool), np.arange(5), nothing, None, 0, 1)
-    (found,) = loop.decide(CONFIG, [pool], logits)
+    none_picked = np.zeros((1, 2, BINS))
+
+    def decided(unlabelled, picked=none_picked):
+        look = Look(unlabelled, unlabelled[:0], len(unlabelled), 0)
+        known = np.setdiff1d(np.arange(5), unlabelled)
+        pool = Pool(logits[0, :, :5], np.zeros((5, 3), bool), known, unlabelled, look=look)
+        return loop.decide(CONFIG, [pool], picked, logits)[0]
+
+    found = decided(np.arange(0))
     assert found == ensemble_threshold(logits[0], np.arange(40)) < 0.3
-    (open_one,) = loop.decide(CONFIG, [pool._replace(unlabelled=np.arange(5))], logits)
-    assert open_one == ensemble_threshold(logits[0, :, :5], np.arange(5)) != found
+    assert decided(np.arange(5)) == ensemble_threshold(logits[0, :, :5], np.arange(5)) != found
+    picked = in_bins(np.array([0.9, 0.8, 0.1]))
+    assert decided(np.arange(0), picked[None]) == pytest.approx(0.45)
+    beside = ensemble_threshold(logits[0, :, :5], np.arange(3), picked, 3)
+    assert decided(np.arange(3), picked[None]) == beside
+
+
+def test_what_was_thought_of_a_queried_document_is_remembered():
+    problem = prepare(CONFIG)
+    start, progress = first_state(problem), Progress("test", problem.rounds)
+    with progress.round(0):
+        after, info = loop.step(CONFIG, problem, start, progress)
+    params, _ = loop.fit(CONFIG, problem, start)
+    seen = pools(CONFIG, problem, params, start, loop.look(CONFIG, problem, start))
+    for own, pool, selection in zip(after.picked, seen, info.selections):
+        mean = np.mean([expit(member[selection.indices]) for member in pool.logits], axis=0)
+        assert own[0].sum() == mean.size
+        assert own[1].sum() == pytest.approx(mean.sum(), rel=1e-5)
+        above = own[0, BINS // 4 :].sum()
+        assert above == (mean >= 0.25).sum()
 
 
 def test_seeds_differ_in_everything_drawn():
