@@ -34,7 +34,7 @@ def saved_arrays(problem: Problem, state: State) -> dict[str, np.ndarray]:
 
 
 def saved_forms(problem: Problem) -> list[dict[str, np.ndarray]]:
-    """What checkpoints hold; until 0.4 rows alone, until 0.3 a mask of all documents."""
+    """What checkpoints hold; earlier ones rows alone, or a mask of all documents."""
     seeds = len(problem.initial)
     rows = np.zeros((seeds, problem.capacity), np.int32)
     return [
