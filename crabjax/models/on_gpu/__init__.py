@@ -1,0 +1,1 @@
+"""What only NVIDIA GPUs get: kernels of our own, checked against the plain formulation."""
