@@ -25,6 +25,7 @@ from crabjax.benchmarks.shapes import (
 )
 from crabjax.config import Config
 from crabjax.devices.chips import Chip
+from crabjax.devices.program_memory import program_bytes
 from crabjax.ensemble.optimizer import start_training
 from crabjax.ensemble.plan import Device, FitShapes, plan_fit
 from crabjax.ensemble.predict import ensemble_logits, predicted_at_once
@@ -65,7 +66,7 @@ def lay_out(chip: Chip, config: Config, sizes: Sizes) -> Layout:
     inputs = _shape(jnp.int32, documents, config.data.max_tokens)
     labels = _shape(jnp.float32, documents, sizes.labels)
     shapes = FitShapes(inputs, labels, _keys(1).dtype, rows)
-    platform = {"cuda": "gpu"}.get(chip.platform, chip.platform)
+    platform = _backend(chip)
     plan = plan_fit(recipe, config.devices, sizes.members, shapes, Device(platform, chip.memory))
     batch = _shape(jnp.int32, recipe.validation_batch, config.data.max_tokens)
     params = _params(sizes.members, recipe.model)
@@ -189,6 +190,16 @@ _validation_counts = jax.jit(validation_counts, static_argnames="model")
 def _validation_batch(config: Config, layout: Layout) -> int:
     """Validation documents of a member that are predicted at once."""
     return min(layout.recipe.validation_batch, validation_documents(config))
+
+
+def planned_bytes(program: Program, chip: Chip) -> int:
+    """What the plan of a run takes a program to need, before it is compiled."""
+    return program_bytes(program.function.trace(*program.arguments), _backend(chip))  # type: ignore[attr-defined]
+
+
+def _backend(chip: Chip) -> str:
+    """As ``jax.default_backend`` would call it."""
+    return {"cuda": "gpu"}.get(chip.platform, chip.platform)
 
 
 def steps_of(config: Config, layout: Layout) -> tuple[int, int, int]:

@@ -61,12 +61,16 @@ def _temporary_bytes(jaxpr: Any, platform: str) -> int:
     program = _in_order(_flat(jaxpr, platform), platform)
     last_use, stored = _uses(program, platform)
     results = set(_variables(program.outvars))
+    roots = _roots(program, stored)
     alive: dict[Any, int] = {}
     most = 0
     for position, equation in enumerate(program.eqns):
         inner = inner_programs(equation, platform)
         inside = max((_temporary_bytes(one, platform) for one in inner), default=0)
         carried = _carried(equation)
+        for one in _replaced(equation, roots, stored, platform):
+            if last_use[one] == position:
+                alive.pop(one, None)
         alive |= {
             variable: size
             for variable, size in _sizes(equation, platform)
@@ -141,6 +145,17 @@ def _in_order(program: _Flat, platform: str) -> _Flat:
     return program._replace(eqns=[program.eqns[one] for one in order])
 
 
+def _replaced(equation: Any, roots: Any, stored: set[Any], platform: str) -> Iterator[Any]:
+    """What a result that is computed in passing takes the place of, if that is not read again."""
+    if platform == "cpu" or equation.primitive.name not in _FUSED:
+        return
+    for result in equation.outvars:
+        if result in stored:
+            sources = set().union(*(roots.get(one, {one}) for one in _variables(equation.invars)))
+            alike = [one for one in sources if one.aval.shape == result.aval.shape]
+            yield from [one for one in alike if one.aval.dtype == result.aval.dtype][:1]
+
+
 def _carried(equation: Any) -> dict[Any, Any]:
     """What each result of a loop that is updated in place starts from."""
     params = equation.params
@@ -151,6 +166,14 @@ def _carried(equation: Any) -> dict[Any, Any]:
         first, count = params["num_consts"], params["num_carry"]
         return dict(zip(equation.outvars, equation.invars[first : first + count]))
     return {}
+
+
+def _sliced(equation: Any) -> list[Any]:
+    """What a loop that is written out takes a slice of in every turn."""
+    params = equation.params
+    if equation.primitive.name != "scan" or params["unroll"] != params["length"]:
+        return []
+    return _variables(equation.invars[params["num_consts"] + params["num_carry"] :])
 
 
 def _sizes(equation: Any, platform: str) -> Iterator[tuple[Any, int]]:
@@ -196,9 +219,10 @@ def _uses(program: _Flat, platform: str) -> tuple[dict[Any, int], set[Any]]:
         name = equation.primitive.name
         # TPUs compute what they multiply on the way into the product.
         reads_in_passing = name.startswith("reduce_") or (platform, name) == ("tpu", "dot_general")
+        sliced = _sliced(equation) if platform != "cpu" else ()
         for variable in _variables(equation.invars):
             last_use[variable] = position
-            if name not in _FUSED and not reads_in_passing:
+            if name not in _FUSED and not reads_in_passing and variable not in sliced:
                 stored.add(variable)
             elif platform == "cpu" and name in ("reduce_sum", "reduce_max"):
                 stored |= _factors(variable, makers)

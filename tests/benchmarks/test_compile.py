@@ -15,6 +15,7 @@ from crabjax.cli.benchmark import main
 from crabjax.config import ConfigError, load_config
 from crabjax.devices.chips import CHIPS
 from crabjax.devices.compile_for import Report, chip_devices
+from crabjax.devices.program_memory import inner_programs
 
 
 def test_sizes_are_the_papers():
@@ -127,9 +128,7 @@ def matmul_flops(jaxpr) -> int:
             inner = int(np.prod([sizes[axis] for axis in contracted]))
             total += 2 * inner * int(np.prod(equation.outvars[0].aval.shape))
         repeats = equation.params.get("length", 1)
-        for value in equation.params.values():
-            if hasattr(inside := getattr(value, "jaxpr", value), "eqns"):
-                total += repeats * matmul_flops(inside)
+        total += sum(repeats * matmul_flops(one) for one in inner_programs(equation, "tpu"))
     return total
 
 

@@ -12,7 +12,7 @@ import pytest
 from crabjax.benchmarks import compile as benchmark
 from crabjax.benchmarks.arguments import PAPER
 from crabjax.benchmarks.compile import Target
-from crabjax.benchmarks.programs import Program, lay_out
+from crabjax.benchmarks.programs import Program, lay_out, planned_bytes
 from crabjax.benchmarks.shapes import sizes_of
 from crabjax.config import load_config
 from crabjax.devices.chips import CHIPS
@@ -27,7 +27,7 @@ class Bound(NamedTuple):
     of_peak: float | None = None
 
 
-# Of what the plan chooses. Where an aim is missed, what there is must stay (docs/devices.md).
+# Of what the plan chooses.
 BOUNDS = {
     ("v5e", "text_cnn", "step"): Bound(12, seconds=0.02),
     ("h100", "text_cnn", "step"): Bound(12, seconds=0.003),
@@ -35,10 +35,6 @@ BOUNDS = {
     ("h100", "text_rnn", "step"): Bound(12, seconds=0.012),
     ("v5e", "distilbert", "step"): Bound(12, of_peak=0.4),
     ("h100", "distilbert", "step"): Bound(24, of_peak=0.4),
-    ("v5e", "distilbert", "predict"): Bound(12, of_peak=0.4),
-    ("h100", "distilbert", "predict"): Bound(12, of_peak=0.4),
-}
-MISSED = {
     ("v5e", "distilbert", "predict"): Bound(12, of_peak=0.5),
     ("h100", "distilbert", "predict"): Bound(12, of_peak=0.5),
 }
@@ -87,12 +83,6 @@ def test_a_program_suits_the_chip(chip, model, name):
     assert broken(*compiled(chip, model, name), bound) == []
 
 
-@pytest.mark.xfail(strict=True, reason="aims that are not reached yet: docs/devices.md")
-@pytest.mark.parametrize("case", MISSED, ids=" ".join)
-def test_an_aim_is_reached(case):
-    assert broken(*compiled(*case), MISSED[case]) == []
-
-
 @pytest.mark.parametrize("chip", ["v5e", "h100"])
 def test_five_distilberts_at_once_need_little_memory(chip):
     settings = "devices.members_at_once=5", "devices.rematerialise=true"
@@ -109,6 +99,12 @@ def test_the_plan_of_a_fit_is_near_what_the_compiler_needs(chip, model):
     reports = {name: compiled(chip, model, name)[1] for name in ("step", "validation")}
     needed = benchmark.fit_bytes(config, sizes, layout, reports)
     assert layout.bytes == pytest.approx(needed, rel=0.25)
+
+
+@pytest.mark.parametrize("model", list(PAPER))
+def test_the_plan_of_a_prediction_is_near_what_the_compiler_needs(model):
+    program, report = compiled("h100", model, "predict")
+    assert planned_bytes(program, report.chip) == pytest.approx(report.bytes, rel=0.25)
 
 
 def test_scores_on_a_tpu():

@@ -47,7 +47,7 @@ def in_bfloat16(function, arrays):
 
 def test_float32_is_the_definition():
     arrays = given()
-    found = attention.attend(*(jnp.asarray(one, jnp.float32) for one in arrays), HEADS)
+    found = attention.attend(*(jnp.asarray(one, jnp.float32) for one in arrays), heads=HEADS)
     np.testing.assert_allclose(found, oracle(*arrays), atol=2e-6)
 
 
@@ -84,7 +84,7 @@ def test_the_kernel_of_gpus_takes_members():
     halves = [jnp.stack([jnp.bfloat16(one[i]) for one in arrays]) for i in range(3)]
     kernel = functools.partial(on_gpu.attend, HEADS, interpret=True)
     floor = jnp.asarray(arrays[0][3])
-    found = jax.vmap(kernel, in_axes=(0, 0, 0, None))(*halves, floor)
+    found = jax.vmap(kernel, in_axes=(0, 0, 0, None))(halves[0], halves[1], halves[2], floor)
     for member, own in zip(found, arrays):
         np.testing.assert_allclose(np.asarray(member, float), oracle(*own), atol=0.03)
 
