@@ -7,7 +7,6 @@ from typing import Any, NamedTuple
 import jax
 import numpy as np
 
-from crabjax.cache import kept_folder, settings_hash
 from crabjax.config import Config
 from crabjax.data.corpus import Corpus
 from crabjax.data.encode import (
@@ -24,6 +23,8 @@ from crabjax.data.splits import find_files
 from crabjax.data.vectors import find_vectors
 from crabjax.data.vocabulary import vocabulary_of
 from crabjax.files import DataError
+from crabjax.files.cache import kept_folder, settings_hash
+from crabjax.files.store import Plan, fingerprint, kept
 from crabjax.models import Model, build_model, embed, get_builder, with_name_prior
 from crabjax.models.embed import encode_documents, vector_width
 from crabjax.models.pretrained import read_architecture
@@ -34,7 +35,6 @@ from crabjax.models.pretrained_files import (
     find_pretrained,
     resolve_pretrained,
 )
-from crabjax.store import Plan, fingerprint, kept
 
 _IN_MEMORY = 1 << 26  # bytes up to which what is quickly made is made anew every time
 _FORMAT = 1  # raise the number when tokens or vectors are made otherwise

@@ -41,7 +41,7 @@ def main(argv: Sequence[str] | None = None, prog: str | None = None) -> int:
 
     def work() -> None:
         with doing("loading JAX"):
-            from crabjax.cache import keep_compiled_programs
+            from crabjax.files.cache import keep_compiled_programs
             from crabjax.labelling import Project  # noqa: F401
         logging.basicConfig(level=logging.WARNING, format="%(message)s")
         keep_compiled_programs()

@@ -8,8 +8,8 @@ import numpy as np
 
 from crabjax.config import DataConfig
 from crabjax.files import DataError, check_safetensors
+from crabjax.files.store import blocks_of, map_rows
 from crabjax.progress import counting
-from crabjax.store import blocks_of, map_rows
 
 _SETTINGS = {"train": "vectors", "test": "test_vectors", "validation": "validation_vectors"}
 

@@ -10,8 +10,8 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from crabjax.files import write_text
+from crabjax.files.seals import open_sealed, seal
 from crabjax.labelling.answers import RESERVED, SKIPPED, Answer, composed, unknown_label
-from crabjax.seals import open_sealed, seal
 
 
 class ProjectError(ValueError):

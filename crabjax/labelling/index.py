@@ -18,9 +18,9 @@ from crabjax.data.records import PLAIN_CSV, read_records
 from crabjax.data.rows import Rows
 from crabjax.data.vectors import open_vectors
 from crabjax.files import DataError, DataWarning, lock, read_lines
+from crabjax.files.seals import sum_of
+from crabjax.files.store import Blocks, Plan, blocks_of, kept
 from crabjax.labelling.about import PROJECT, TEXTS, About
-from crabjax.seals import sum_of
-from crabjax.store import Blocks, Plan, blocks_of, kept
 
 INDEX = "texts.index"
 _FORMAT = 1  # raise the number when rows of the index, or hashes of texts, are made otherwise

@@ -10,8 +10,8 @@ import numpy as np
 from scipy.special import expit
 
 from crabjax.ensemble import predict_logits
+from crabjax.files.store import Blocks, Plan, blocks_of, fingerprint, kept
 from crabjax.models import Model, Params
-from crabjax.store import Blocks, Plan, blocks_of, fingerprint, kept
 
 _WINDOW = 1 << 12  # documents at once: sorted by length together; a stop costs their time
 _LOGITS = 1 << 24  # numbers of a window's logits at most

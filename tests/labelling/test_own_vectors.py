@@ -10,10 +10,10 @@ from safetensors.numpy import save_file
 
 from crabjax.cli.label import main
 from crabjax.data.rows import Rows
+from crabjax.files.store import gather, map_rows
 from crabjax.labelling import Project
 from crabjax.labelling.learner import Learner
 from crabjax.labelling.saved_learner import SavedLearnerError
-from crabjax.store import gather, map_rows
 
 DOCUMENTS = 400
 SIDE = np.random.default_rng(0).integers(0, 2, DOCUMENTS)
