@@ -26,8 +26,8 @@ from crabjax.data.encode import (
 from crabjax.data.splits import compare_splits, find_files, read_splits
 from crabjax.data.vectors import find_vectors, read_vectors
 from crabjax.files import DataError, DataWarning, sha256, write_text
-from crabjax.files.cache import kept_folder, settings_hash
-from crabjax.files.seals import open_sealed, seal
+from crabjax.files.cache import kept_folder
+from crabjax.files.seals import json_hash, open_sealed, seal
 from crabjax.files.store import Plan, kept
 from crabjax.progress import doing
 
@@ -226,7 +226,7 @@ def _cache_key(config: DataConfig, files: Mapping[str, Path], folder: Path | Non
         config.label_separator,
         config.csv_delimiter,
     ]
-    return settings_hash(
+    return json_hash(
         {
             "format": _FORMAT,
             # The name is part of what is read: its ending says how, and warnings repeat it.

@@ -7,10 +7,8 @@ import numpy as np
 from scipy.special import expit
 
 from crabjax.config import experiment_settings, from_stored, to_dict
-from crabjax.ensemble import (
-    gather,
-    predict_logits,
-)
+from crabjax.ensemble import predict_logits
+from crabjax.files.store import gather
 from crabjax.inputs import text_inputs, without_names
 from crabjax.labelling.answers import LabelError, label_matrix, parse_answers
 from crabjax.labelling.labelled_texts import LabelledTexts

@@ -7,7 +7,8 @@ import numpy as np
 from scipy.special import expit
 
 from crabjax.config import DevicesConfig, EnsembleConfig
-from crabjax.ensemble import fit_ensemble, gather, member_keys, needed_rows, predict_logits
+from crabjax.ensemble import fit_ensemble, member_keys, needed_rows, predict_logits
+from crabjax.files.store import gather
 from crabjax.keys import host_generator
 from crabjax.labelling.held_out import split_rows
 from crabjax.models import Model

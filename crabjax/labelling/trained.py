@@ -1,7 +1,5 @@
 """What was learnt from texts and answers: made when it is needed, dropped when they change."""
 
-import hashlib
-import json
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -10,26 +8,25 @@ import numpy as np
 
 from crabjax.config import Config, experiment_settings
 from crabjax.data.names import label_texts
-from crabjax.data.rows import Rows
+from crabjax.data.vectors import Rows
 from crabjax.ensemble import (
     fit_ensemble,
-    gather,
     member_keys,
     needed_rows,
     predict_features,
     predict_logits,
 )
 from crabjax.files import DataError
+from crabjax.files.seals import json_hash
+from crabjax.files.store import gather
 from crabjax.inputs import EncodedTexts, encode_texts, encoder_used
 from crabjax.keys import host_generator, run_key
 from crabjax.labelling.answers import check_label_names
 from crabjax.labelling.held_out import member_rows
 from crabjax.labelling.labelled_texts import LabelledTexts
-from crabjax.labelling.saved_learner import (
-    VERSION,
-)
+from crabjax.labelling.saved_learner import VERSION
 from crabjax.labelling.seen import Given, check_documents, vectors_of
-from crabjax.labelling.suggestion import Picks, query
+from crabjax.labelling.suggestion import Picks
 from crabjax.models import Params, get_builder
 from crabjax.pool.look import AllBut
 from crabjax.progress import doing
@@ -81,9 +78,9 @@ class Trained:
             "answers": self._known.answers_by_row(),
         }
         # Without an encoder it stays what it was before encoders were part of it.
-        if vectors_of(self._known.texts) is None and (encoder := encoder_used(self.config)):
+        if vectors_of(self._known.documents) is None and (encoder := encoder_used(self.config)):
             decides["encoder"] = encoder
-        return hashlib.sha256(json.dumps(decides, sort_keys=True).encode()).hexdigest()
+        return json_hash(decides)
 
     def _forget(self) -> None:
         """Drops all that follows from texts and answers; it is made again when needed."""
@@ -94,7 +91,7 @@ class Trained:
 
     def see(self, texts: Given) -> None:
         """Makes texts known without an answer."""
-        if self._known.see(check_documents(texts)):
+        if self._known.add(check_documents(texts)):
             self._forget()
 
     def _is_cold(self) -> bool:
@@ -106,10 +103,10 @@ class Trained:
     def _documents(self) -> EncodedTexts:
         if self._encoded is None:
             known = self._known
-            vectors = vectors_of(known.texts)
+            vectors = vectors_of(known.documents)
             if isinstance(vectors, Rows) and vectors.nbytes <= _IN_MEMORY:
                 vectors = np.asarray(vectors)
-            documents = known.texts if vectors is None else vectors
+            documents = known.documents if vectors is None else vectors
             self._encoded = encode_texts(self.config, documents, self.label_names, known.digest)
         return self._encoded
 
@@ -200,4 +197,7 @@ class Trained:
                 documents.model, first, gather(documents.inputs, rows), batch
             )
             pool = with_features(pool, self._strategy, features_of)
-        return query(key, pool, n, config)
+        rows, _, scores, sources = self._strategy(key, pool, n, config)
+        if scores is None:
+            scores = np.full(len(rows), np.nan)
+        return Picks(rows, np.asarray(scores, np.float32), sources or [config.name] * len(rows))

@@ -9,7 +9,7 @@ import pytest
 from safetensors.numpy import save_file
 
 from crabjax.cli.label import main
-from crabjax.data.rows import Rows
+from crabjax.data.vectors import Rows
 from crabjax.files.store import gather, map_rows
 from crabjax.labelling import Project
 from crabjax.labelling.learner import Learner

@@ -176,7 +176,7 @@ def test_the_threshold_is_the_same_whether_all_were_predicted_or_not(project):
 
 def test_memory_does_not_hold_the_texts(project):
     learner = project.learner()
-    assert learner._known.texts.path == project.folder / "texts.jsonl"
+    assert learner._known.documents.path == project.folder / "texts.jsonl"
 
 
 def test_vectors_in_place_of_texts():

@@ -7,7 +7,6 @@ A source is a function that writes splits from raw files, found by name::
         return Prepared({"train": 8, "test": 2}, [])
 """
 
-import hashlib
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import ExitStack
@@ -19,7 +18,7 @@ import numpy as np
 
 from crabjax.data.corpus import json_line
 from crabjax.data.csv_rows import read_csv_rows
-from crabjax.files import DataError, DataWarning, atomic_write
+from crabjax.files import DataError, DataWarning, atomic_write, sha256
 
 
 class About(NamedTuple):
@@ -170,9 +169,7 @@ def check_sum(path: Path, published: str | None) -> None:
     """
     if published is None:
         return
-    with path.open("rb") as file:
-        found = hashlib.file_digest(file, "sha256").hexdigest()
-    if found != published:
+    if (found := sha256(path)) != published:
         warnings.warn(
             f"{path}: not the published file: its SHA-256 is {found[:12]}..., expected "
             f"{published[:12]}...; broken on the way?",
