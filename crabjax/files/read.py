@@ -4,13 +4,14 @@ import difflib
 import gzip
 import hashlib
 import json
+import os
 import zlib
 from array import array
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
-from tqdm import tqdm
+from crabjax.progress import counting
 
 BYTE_ORDER_MARK = b"\xef\xbb\xbf"  # in UTF-8
 
@@ -40,22 +41,20 @@ def did_you_mean(
     return hint and f"; {hint}"
 
 
-def read_lines(
-    path: Path, encoding: str = "utf-8", progress: bool = False, starts: array | None = None
-) -> Iterator[str]:
+def read_lines(path: Path, encoding: str = "utf-8", starts: array | None = None) -> Iterator[str]:
     """Yields the decoded lines of a file, ends kept; ``.gz`` files are decompressed on the way.
 
     Args:
       path: the file.
       encoding: of its text.
-      progress: shows a progress bar over the bytes of the file.
       starts: gets the offset of each line in the file, or in what the archive holds.
 
     Raises:
       DataError: for a broken archive or a byte that the encoding does not know.
     """
-    number = offset = 0
-    with open(path, "rb") as raw, _bar(path, progress) as bar:
+    number = offset = done = 0
+    text, megabytes = f"reading {path.name}, MB", os.stat(path).st_size >> 20
+    with open(path, "rb") as raw, counting(text, megabytes) as advance:
         stream = gzip.GzipFile(fileobj=raw) if path.suffix == ".gz" else raw
         try:
             for number, line in enumerate(stream, start=1):
@@ -66,7 +65,8 @@ def read_lines(
                     starts.append(offset - len(line))
                 yield line.decode(encoding)
                 if number % 1024 == 0:
-                    bar.update(raw.tell() - bar.n)
+                    before, done = done, raw.tell() >> 20
+                    advance(done - before)
         except UnicodeDecodeError as error:
             byte = error.object[error.start]
             raise DataError(
@@ -76,18 +76,17 @@ def read_lines(
             ) from error
         except (EOFError, zlib.error, gzip.BadGzipFile) as error:
             raise DataError(f"{path}:{number + 1}: broken gzip file: {error}") from error
-        bar.update(raw.tell() - bar.n)
 
 
 def read_json_lines(
-    path: Path, progress: bool = False, starts: array | None = None
+    path: Path, starts: array | None = None
 ) -> Iterator[tuple[int, dict[str, Any]]]:
     """Yields (line number, object) for each line that is not blank; see :func:`read_lines`.
 
     Raises:
       DataError: for a line that is not one JSON object.
     """
-    for number, line in enumerate(read_lines(path, progress=progress, starts=starts), start=1):
+    for number, line in enumerate(read_lines(path, starts=starts), start=1):
         if line.isspace():
             continue
         try:
@@ -134,13 +133,6 @@ def check_json(path: Path) -> None:
         json.loads(path.read_bytes())
     except ValueError as error:
         raise DataError(f"{path}: malformed JSON: {error}") from error
-
-
-def _bar(path: Path, shown: bool) -> tqdm:
-    hidden = None if shown else True  # None: hidden unless a terminal is there to see it
-    return tqdm(
-        total=path.stat().st_size, unit="B", unit_scale=True, desc=path.name, disable=hidden
-    )
 
 
 def _without_mark(path: Path, line: bytes) -> bytes:
