@@ -19,9 +19,7 @@ class ProjectError(ValueError):
 
 
 def read_log(
-    path: Path,
-    texts_of: Callable[[list[str]], Mapping[str, str]],
-    label_names: Sequence[str],
+    path: Path, texts_of: Callable[[list[str]], Mapping[str, str]], label_names: Sequence[str]
 ) -> list[tuple[str, Answer]]:
     """The answers, oldest first, each with the text it is about.
 
