@@ -10,6 +10,7 @@ import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 from crabjax.progress import Kind, shown
 
@@ -19,17 +20,21 @@ _STOPPED = 130  # what shells expect of a command that Ctrl-C ended
 _PATIENCE = 1.5  # seconds for an orderly end
 
 
-def command_parser(
-    prog: str | None, description: str, example: str, **options
-) -> argparse.ArgumentParser:
+def command_parser(prog: str | None, description: str, example: str) -> argparse.ArgumentParser:
     """A parser whose help ends with an example; ``%(prog)s`` in it is the command as typed."""
-    return argparse.ArgumentParser(
-        prog=prog,
-        description=description,
-        epilog=f"example:\n{example}",
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-        **options,
-    )
+    return argparse.ArgumentParser(prog=prog, **_help(description, example))
+
+
+def add_command(
+    commands: Any, name: str, text: str, description: str, example: str
+) -> argparse.ArgumentParser:
+    """The same for one of several commands, with a line of text for the list of all."""
+    return commands.add_parser(name, help=text, **_help(description, example))
+
+
+def _help(description: str, example: str) -> dict[str, Any]:
+    layout = argparse.RawDescriptionHelpFormatter
+    return {"description": description, "epilog": f"example:\n{example}", "formatter_class": layout}
 
 
 def run_command(
