@@ -7,7 +7,6 @@ from typing import Any, NamedTuple
 import jax
 import numpy as np
 
-from crabjax.cache import kept_folder, settings_hash
 from crabjax.config import Config
 from crabjax.data.corpus import Corpus
 from crabjax.data.encode import (
@@ -19,11 +18,13 @@ from crabjax.data.encode import (
 )
 from crabjax.data.load import Dataset, load_data
 from crabjax.data.names import BesideNames, NameSimilarity, compare_with_names, label_texts
-from crabjax.data.rows import Rows
 from crabjax.data.splits import find_files
-from crabjax.data.vectors import find_vectors
+from crabjax.data.vectors import Rows, find_vectors
 from crabjax.data.vocabulary import vocabulary_of
 from crabjax.files import DataError
+from crabjax.files.cache import kept_folder
+from crabjax.files.seals import json_hash
+from crabjax.files.store import Plan, fingerprint, kept
 from crabjax.models import Model, build_model, embed, get_builder, with_name_prior
 from crabjax.models.embed import encode_documents, vector_width
 from crabjax.models.pretrained import read_architecture
@@ -34,7 +35,6 @@ from crabjax.models.pretrained_files import (
     find_pretrained,
     resolve_pretrained,
 )
-from crabjax.store import Plan, fingerprint, kept
 
 _IN_MEMORY = 1 << 26  # bytes up to which what is quickly made is made anew every time
 _FORMAT = 1  # raise the number when tokens or vectors are made otherwise
@@ -130,7 +130,7 @@ def _encoder_vectors(config: Config, tokens: np.ndarray) -> np.ndarray:
     """Vectors [N, D] of a frozen encoder."""
     model = config.model.on(jax.default_backend())
     encoder = encoder_fingerprint(resolve_pretrained(model.pretrained))
-    key = settings_hash([fingerprint(tokens), encoder, model.precision, embed.WINDOW, _FORMAT])
+    key = json_hash([fingerprint(tokens), encoder, model.precision, embed.WINDOW, _FORMAT])
     plan = Plan(key, (len(tokens), vector_width(model.pretrained)), "float32")
     with kept_folder(key if config.devices.cache else None) as folder:
         return kept(
@@ -247,7 +247,7 @@ def _tokens(
     rounded = lambda width: min(-(-width // _WIDTH_STEP) * _WIDTH_STEP, config.data.max_tokens)
     shape, key = (len(texts), rounded(columns)), None
     if digest is not None and 4 * shape[0] * shape[1] > _IN_MEMORY:
-        key = settings_hash([digest(), *_tokenizer_facts(config), shape, _FORMAT])
+        key = json_hash([digest(), *_tokenizer_facts(config), shape, _FORMAT])
     with kept_folder(key) as folder:
         tokens = kept(
             None if folder is None else folder / "tokens",
@@ -291,7 +291,7 @@ def _text_tokenizer(config: Config, texts: Sequence[str], digest: Digest = None)
     """The words of all texts, or the tokenizer of the pretrained encoder a config names."""
     name = _tokenizer_name(config)
     if name == WORDS:
-        key = digest and settings_hash([digest(), *_tokenizer_facts(config), _FORMAT])
+        key = digest and json_hash([digest(), *_tokenizer_facts(config), _FORMAT])
         return vocabulary_of(_corpus(texts), config.data.min_count, key)
     return load_pretrained_tokenizer(resolve_pretrained(name), name)
 

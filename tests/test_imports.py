@@ -16,31 +16,28 @@ FILES = sorted(PACKAGE.rglob("*.py"))
 # What each room, or file of the root, may import besides itself; a room only from lines above it.
 ROOMS = {
     "checks": "",
-    "files": "",
-    "seals": "",
     "keys": "",
     "progress": "",
-    "cache": "files",
-    "store": "files progress seals",
+    "files": "progress",
     "metrics": "checks",
     "thresholds": "checks",
     "scoring": "checks",
     "config": "files",
     "devices": "checks config files",
-    "data": "cache checks config files progress seals store",
+    "data": "checks config files progress",
     "models": "checks config devices files",
-    "inputs": "cache config data files models store",
-    "ensemble": "checks config devices models progress store",
-    "pool": "config devices keys scoring store",
+    "inputs": "config data files models",
+    "ensemble": "checks config devices files models progress",
+    "pool": "config devices files keys scoring",
     "strategies": "checks config files keys pool scoring",
     "report": "files",
     "experiments": "config data devices ensemble files inputs keys metrics models pool"
-    " progress report seals store strategies thresholds",
+    " progress report strategies thresholds",
     "labelling": "checks config data ensemble files inputs keys metrics models pool progress"
-    " report seals store strategies thresholds",
+    " report strategies thresholds",
     "integrations": "checks config keys scoring strategies",
     "benchmarks": "config data devices ensemble experiments integrations models pool scoring",
-    "cli": "benchmarks cache config data devices experiments files integrations labelling"
+    "cli": "benchmarks config data devices experiments files integrations labelling"
     " progress report",
     "__main__": "cli",
     "__init__": "config devices ensemble experiments labelling metrics models scoring strategies",
@@ -81,7 +78,7 @@ def test_imports_point_down():
 
 def test_the_rooms_are_those_of_the_package():
     assert {part(path) for path in FILES} == set(ROOMS)
-    assert len([path for path in FILES if path.parent == PACKAGE]) <= 12
+    assert len([path for path in FILES if path.parent == PACKAGE]) <= 10
 
 
 @pytest.mark.parametrize("path", FILES, ids=lambda path: str(path.relative_to(PACKAGE)))

@@ -2,29 +2,39 @@
 
 import argparse
 import math
+import os
+import signal
 import sys
+import threading
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
-from crabjax.cli.interrupt import STATUS, interruptible
 from crabjax.progress import Kind, shown
 
 # The extra that brings a package which is not always installed.
 EXTRAS = {"torch": "torch", "pyarrow": "parquet"}
+_STOPPED = 130  # what shells expect of a command that Ctrl-C ended
+_PATIENCE = 1.5  # seconds for an orderly end
 
 
-def command_parser(
-    prog: str | None, description: str, example: str, **options
-) -> argparse.ArgumentParser:
+def command_parser(prog: str | None, description: str, example: str) -> argparse.ArgumentParser:
     """A parser whose help ends with an example; ``%(prog)s`` in it is the command as typed."""
-    return argparse.ArgumentParser(
-        prog=prog,
-        description=description,
-        epilog=f"example:\n{example}",
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-        **options,
-    )
+    return argparse.ArgumentParser(prog=prog, **_help(description, example))
+
+
+def add_command(
+    commands: Any, name: str, text: str, description: str, example: str
+) -> argparse.ArgumentParser:
+    """The same for one of several commands, with a line of text for the list of all."""
+    return commands.add_parser(name, help=text, **_help(description, example))
+
+
+def _help(description: str, example: str) -> dict[str, Any]:
+    layout = argparse.RawDescriptionHelpFormatter
+    return {"description": description, "epilog": f"example:\n{example}", "formatter_class": layout}
 
 
 def run_command(
@@ -46,7 +56,7 @@ def run_command(
 def _answered(
     work: Callable[[], None], stopped: Callable[[], None], say: Callable[[str], None]
 ) -> int:
-    with interruptible(stopped) as heard:
+    with _interruptible(stopped) as heard:
         try:
             work()
         except BrokenPipeError:
@@ -57,10 +67,55 @@ def _answered(
             # A library that is interrupted half-way, as while it is imported, may fail otherwise.
             if isinstance(error, KeyboardInterrupt) or heard.is_set():
                 stopped()
-                return STATUS
+                return _STOPPED
             say(f"error: {_in_words(error)}")
             return 1
     return 0
+
+
+@contextmanager
+def _interruptible(say: Callable[[], None]) -> Iterator[threading.Event]:
+    """Ends the process within two seconds of Ctrl-C, also while XLA compiles, say.
+
+    Python raises KeyboardInterrupt between two of its own instructions only. A thread that the
+    system wakes at once waits a moment for that, and then leaves: what is on the disk is whole at
+    any moment.
+
+    Args:
+      say: called before the process ends in this way.
+
+    Yields:
+      An event that is set once Ctrl-C was pressed.
+    """
+    heard = threading.Event()
+    if threading.current_thread() is not threading.main_thread():
+        yield heard
+        return
+    over = threading.Event()
+    reader, writer = os.pipe()
+    os.set_blocking(writer, False)
+
+    def watch() -> None:
+        while signals := os.read(reader, 64):
+            if signal.SIGINT in signals and not over.wait(_PATIENCE):
+                say()
+                os._exit(_STOPPED)
+        os.close(reader)
+
+    def interrupt(*_) -> None:
+        heard.set()
+        raise KeyboardInterrupt
+
+    handler = signal.signal(signal.SIGINT, interrupt)
+    before = signal.set_wakeup_fd(writer, warn_on_full_buffer=False)
+    threading.Thread(target=watch, daemon=True).start()
+    try:
+        yield heard
+    finally:
+        over.set()
+        signal.signal(signal.SIGINT, handler)
+        signal.set_wakeup_fd(before)
+        os.close(writer)
 
 
 def add_talk(parser: argparse.ArgumentParser) -> None:

@@ -33,8 +33,8 @@ def main(argv: Sequence[str] | None = None, prog: str | None = None) -> int:
 
 def describe(arguments: argparse.Namespace) -> None:
     """Prints the machine and, where one is named, a configuration on it."""
-    from crabjax.cache import keep_compiled_programs
     from crabjax.config import load_variants
+    from crabjax.files.cache import keep_compiled_programs
 
     variants = load_variants(arguments.config, arguments.overrides) if arguments.config else {}
     keep_compiled_programs()

@@ -10,7 +10,14 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from crabjax.cli.common import add_overrides, add_talk, command_parser, run_command, whole_number
+from crabjax.cli.common import (
+    add_command,
+    add_overrides,
+    add_talk,
+    command_parser,
+    run_command,
+    whole_number,
+)
 from crabjax.files import read_lines
 from crabjax.progress import doing, tell
 
@@ -41,7 +48,7 @@ def main(argv: Sequence[str] | None = None, prog: str | None = None) -> int:
 
     def work() -> None:
         with doing("loading JAX"):
-            from crabjax.cache import keep_compiled_programs
+            from crabjax.files.cache import keep_compiled_programs
             from crabjax.labelling import Project  # noqa: F401
         logging.basicConfig(level=logging.WARNING, format="%(message)s")
         keep_compiled_programs()
@@ -232,13 +239,7 @@ _EXAMPLES = {
 
 
 def _command(commands: Any, name: str, text: str, run: Callable) -> argparse.ArgumentParser:
-    command = commands.add_parser(
-        name,
-        help=text,
-        description=run.__doc__,
-        epilog=f"example:\n{_EXAMPLES[name]}",
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-    )
+    command = add_command(commands, name, text, run.__doc__ or "", _EXAMPLES[name])
     command.add_argument(
         "--project", type=Path, default=Path("labelling"), help="folder (default: %(default)s)"
     )

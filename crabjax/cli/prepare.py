@@ -6,6 +6,7 @@ from dataclasses import fields
 from pathlib import Path
 
 from crabjax.cli.common import (
+    add_command,
     command_parser,
     new_folder,
     ratio,
@@ -154,7 +155,7 @@ def _parser(prog: str | None) -> argparse.ArgumentParser:
 
 
 def _add_source(commands, name: str, about: About) -> None:
-    command = _command(
+    command = add_command(
         commands,
         name,
         f"convert {about.title}",
@@ -168,7 +169,7 @@ def _add_source(commands, name: str, about: About) -> None:
 
 
 def _add_hub(commands) -> None:
-    command = _command(
+    command = add_command(
         commands,
         "hub",
         "convert a data set of the Hugging Face hub",
@@ -191,24 +192,11 @@ def _add_hub(commands) -> None:
     command.set_defaults(run=run_hub)
 
 
-def _command(
-    commands, name: str, text: str, description: str, example: str
-) -> argparse.ArgumentParser:
-    return commands.add_parser(
-        name,
-        help=text,
-        description=description,
-        epilog=f"example:\n{example}",
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-    )
-
-
 def _add_synthetic(commands) -> None:
-    text = "generate the built-in corpus"
-    command = _command(
+    command = add_command(
         commands,
         "synthetic",
-        text,
+        "generate the built-in corpus",
         "Generates labelled documents of made-up words.",
         "  %(prog)s --output data/small --documents 1000",
     )
@@ -226,7 +214,7 @@ def _add_synthetic(commands) -> None:
 
 
 def _add_resample(commands) -> None:
-    command = _command(
+    command = add_command(
         commands,
         "resample",
         "reduce a data set to fewer labels, a size and an imbalance",
@@ -258,7 +246,7 @@ def _add_resample(commands) -> None:
 
 
 def _add_stats(commands) -> None:
-    command = _command(
+    command = add_command(
         commands,
         "stats",
         "describe files: labels, imbalance, correlation",

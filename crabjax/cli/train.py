@@ -35,9 +35,9 @@ def train(arguments: argparse.Namespace) -> None:
 
     experiments = {name: load_variants(name, arguments.overrides) for name in arguments.config}
     with doing("loading JAX"):
-        from crabjax.cache import keep_compiled_programs
         from crabjax.devices.processes import connect
         from crabjax.experiments.variants import run_experiment
+        from crabjax.files.cache import keep_compiled_programs
         from crabjax.integrations.by_name import register_by_name
     for variants in experiments.values():
         for config in variants.values():

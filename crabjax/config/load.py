@@ -14,16 +14,32 @@ from typing import Any
 import yaml
 
 from crabjax.config.build import ConfigError, build, flat, merge, nest, parse_override, read_yaml
-from crabjax.config.earlier import BEFORE_IT_EXISTED, RENAMED
 from crabjax.config.presets import with_preset
 from crabjax.config.schema import Config
 from crabjax.files import did_you_mean
 
 # In a clone a link to configs/, in a wheel a folder.
 CONFIG_FOLDER = Path(__file__).resolve().parents[1] / "configs"
-
-
 _NO_EXPERIMENT = ("devices", "output", "preset")
+
+# Settings that stood elsewhere once; files that name them so are still read.
+RENAMED = {
+    "ensemble.members_at_once": "devices.members_at_once",
+    "ensemble.predict_batch": "devices.predict_batch",
+    "data.cache": "devices.cache",
+    "model.rematerialise": "devices.rematerialise",
+}
+
+# What a run did before a setting existed, where that is not the setting's default.
+BEFORE_IT_EXISTED: dict[str, Any] = {
+    "ensemble.keep": "best",
+    "ensemble.threshold": "half",
+    "strategy.anchor_limit": None,
+    "strategy.first_look": None,
+    "model.label_names": False,
+    "loop.first_batch": "random",
+    "model.input_dropout": 0.0,  # its default is not the preset's
+}
 
 
 class ConfigWarning(UserWarning):

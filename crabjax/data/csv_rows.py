@@ -41,9 +41,7 @@ def csv_style(path: Path, columns: Sequence[str]) -> CsvStyle:
     raise DataError(f"{path}:{1 + bool(told)}: expected a header with {expected}, found {found}")
 
 
-def read_csv_rows(
-    path: Path, delimiter: str = ",", progress: bool = False
-) -> Iterator[tuple[int, dict[str, str]]]:
+def read_csv_rows(path: Path, delimiter: str = ",") -> Iterator[tuple[int, dict[str, str]]]:
     """Yields (number of the row's first line, row by column name) of a CSV file with a header.
 
     Rows without any content are passed over, and so is a first line ``sep=;``.
@@ -52,7 +50,7 @@ def read_csv_rows(
       DataError: for a row that breaks the format or differs in length from the header.
     """
     csv.field_size_limit(2**31 - 1)
-    lines = read_lines(path, progress=progress)
+    lines = read_lines(path)
     first = next(lines, "")
     told = _told_delimiter(first)
     skipped, rest = (1, lines) if told else (0, chain([first], lines))

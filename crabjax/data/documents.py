@@ -15,7 +15,7 @@ from typing import Any, BinaryIO, overload
 
 import numpy as np
 
-from crabjax.data.rows import Rows
+from crabjax.data.vectors import Rows
 from crabjax.files import DataError
 
 # Tokens of a document that comes in tokens are kept as one string, not as a list: a tenth of the

@@ -14,8 +14,8 @@ import numpy as np
 
 from crabjax.data.corpus import Corpus
 from crabjax.files import DataError
+from crabjax.files.store import Blocks, blocks_of
 from crabjax.progress import counting
-from crabjax.store import Blocks, blocks_of
 
 PAD = 0  # of every tokenizer, so that a mask is ``tokens != 0``
 UNK = 1  # of word vocabularies

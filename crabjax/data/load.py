@@ -11,7 +11,6 @@ from typing import Any
 
 import numpy as np
 
-from crabjax.cache import kept_folder, settings_hash
 from crabjax.config import DataConfig
 from crabjax.data.corpus import Corpus
 from crabjax.data.encode import (
@@ -27,9 +26,10 @@ from crabjax.data.encode import (
 from crabjax.data.splits import compare_splits, find_files, read_splits
 from crabjax.data.vectors import find_vectors, read_vectors
 from crabjax.files import DataError, DataWarning, sha256, write_text
+from crabjax.files.cache import kept_folder
+from crabjax.files.seals import json_hash, open_sealed, seal
+from crabjax.files.store import Plan, kept
 from crabjax.progress import doing
-from crabjax.seals import open_sealed, seal
-from crabjax.store import Plan, kept
 
 _SPLITS = {"pool": ("train", "validation"), "test": ("test",)}  # that lie in one array
 _FACTS = "facts.json"
@@ -226,7 +226,7 @@ def _cache_key(config: DataConfig, files: Mapping[str, Path], folder: Path | Non
         config.label_separator,
         config.csv_delimiter,
     ]
-    return settings_hash(
+    return json_hash(
         {
             "format": _FORMAT,
             # The name is part of what is read: its ending says how, and warnings repeat it.

@@ -8,7 +8,7 @@ import numpy as np
 
 from crabjax.config import ConfigError, DataConfig
 from crabjax.files import did_you_mean
-from crabjax.store import gather
+from crabjax.files.store import gather
 
 _SAMPLE = 10_000  # documents whose similarities are standardised; all, if there are no more
 _ALIKE = 1e-4  # a standard deviation of cosines that tells nothing: copies, and what rounds off

@@ -5,10 +5,10 @@ from functools import cached_property
 
 import numpy as np
 
-from crabjax.cache import kept_folder
 from crabjax.data.corpus import Corpus
 from crabjax.data.encode import Tokenizer, Vocabulary, build_vocabulary
-from crabjax.store import Blocks, Plan, kept
+from crabjax.files.cache import kept_folder
+from crabjax.files.store import Blocks, Plan, kept
 
 _MANY = 50_000  # documents; the words of fewer are soon counted
 

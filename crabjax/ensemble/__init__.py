@@ -7,6 +7,5 @@ from crabjax.ensemble.fit import member_keys as member_keys
 from crabjax.ensemble.predict import predict_features as predict_features
 from crabjax.ensemble.predict import predict_logits as predict_logits
 from crabjax.ensemble.predict import predict_proba as predict_proba
-from crabjax.ensemble.rows import gather as gather
 from crabjax.ensemble.rows import needed_rows as needed_rows
 from crabjax.ensemble.train import FitInfo as FitInfo

@@ -4,7 +4,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from crabjax.store import gather
+from crabjax.files.store import gather
 
 
 class Needed(NamedTuple):

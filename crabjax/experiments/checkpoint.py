@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 import jax
 import numpy as np
 
-from crabjax.seals import open_sealed, seal
+from crabjax.files.seals import open_sealed, seal
 
 log = logging.getLogger(__name__)
 

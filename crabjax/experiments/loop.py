@@ -13,7 +13,7 @@ from crabjax.config import Config
 from crabjax.data.statistics import mean_ir
 from crabjax.devices.mesh import use_devices
 from crabjax.devices.processes import array_of_first
-from crabjax.ensemble import FitInfo, fit_ensemble, gather, member_keys, needed_rows
+from crabjax.ensemble import FitInfo, fit_ensemble, member_keys, needed_rows
 from crabjax.experiments.checkpoint import Saved
 from crabjax.experiments.problem import Problem, documents_fitted, prepare
 from crabjax.experiments.progress import Progress
@@ -27,6 +27,7 @@ from crabjax.experiments.state import (
     saved_rows,
     state_after,
 )
+from crabjax.files.store import gather
 from crabjax.keys import run_key
 from crabjax.metrics import Scores, evaluate
 from crabjax.models import get_builder
@@ -98,10 +99,9 @@ def step(config: Config, problem: Problem, state: State, progress: Progress) -> 
         test_logits = predict_test(config, problem, params)
         thresholds = decide(config, seen, state.picked, test_logits)
         scores = score(test_logits, problem.test_labels, thresholds)
-        seen = [pool._replace(beliefs=beliefs_of(pool, config.strategy)) for pool in seen]
-        left = [
-            beliefs_of(pool, config.strategy).traits.left(pool.looked.unlabelled) for pool in seen
-        ]
+        beliefs = [beliefs_of(pool, config.strategy) for pool in seen]
+        seen = [pool._replace(beliefs=own) for pool, own in zip(seen, beliefs)]
+        left = [own.traits.left(pool.looked.unlabelled) for pool, own in zip(seen, beliefs)]
     with progress.phase("query"):
         selections = [] if last else query(config, problem, seen, params)
     labelled = array_of_first(reveal(state.labelled, selections))

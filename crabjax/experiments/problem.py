@@ -9,6 +9,7 @@ import numpy as np
 from crabjax.config import Config
 from crabjax.data.load import Dataset, Encoded
 from crabjax.devices.processes import array_of_first
+from crabjax.files.store import fingerprint
 from crabjax.inputs import (
     classifier,
     encoder_used,
@@ -22,7 +23,6 @@ from crabjax.models import Model
 from crabjax.pool.diverse import first_batch
 from crabjax.pool.look import AllBut
 from crabjax.progress import doing
-from crabjax.store import fingerprint
 
 
 class ProblemError(ValueError):

@@ -1,7 +1,6 @@
 """The folder of one run: what was asked for, what came out, and where to go on."""
 
 import dataclasses
-import hashlib
 import json
 import logging
 import platform
@@ -19,17 +18,11 @@ from typing import Any
 import jax
 import numpy as np
 
-from crabjax.config import (
-    Config,
-    ConfigError,
-    experiment_settings,
-    from_stored,
-    to_dict,
-    to_yaml,
-)
+from crabjax.config import Config, ConfigError, experiment_settings, from_stored, to_dict, to_yaml
 from crabjax.devices.processes import array_of_first, check_agreement, on_first
 from crabjax.experiments.checkpoint import Checkpoints, Saved, of_form
 from crabjax.files import LOCK, lock, write_text
+from crabjax.files.seals import json_hash
 from crabjax.report.records import Record, summarise, write_records
 
 log = logging.getLogger(__name__)
@@ -61,7 +54,7 @@ class RunFolder:
 
     def __enter__(self) -> "RunFolder":
         self._open = ExitStack()
-        check_agreement("config", _digest(experiment_settings(self._config)))
+        check_agreement("config", json_hash(experiment_settings(self._config)))
         on_first(self._open_files)
         return self
 
@@ -236,10 +229,6 @@ def _description(config: Config) -> dict[str, Any]:
         "machine": f"{platform.system()} {platform.machine()}",
         "command": sys.argv,
     }
-
-
-def _digest(tree: dict[str, Any]) -> str:
-    return hashlib.sha256(json.dumps(tree, sort_keys=True).encode()).hexdigest()
 
 
 def _versions() -> dict[str, str]:

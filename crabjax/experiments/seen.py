@@ -6,9 +6,10 @@ import jax
 import numpy as np
 
 from crabjax.config import Config
-from crabjax.ensemble import gather, predict_features, predict_logits
+from crabjax.ensemble import predict_features, predict_logits
 from crabjax.experiments.problem import Problem, Schedule
 from crabjax.experiments.state import State
+from crabjax.files.store import gather
 from crabjax.pool.look import Look
 from crabjax.strategies import Pool, get_strategy, part_of
 

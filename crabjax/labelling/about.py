@@ -11,11 +11,11 @@ from typing import NamedTuple
 from crabjax.data.csv_rows import CsvStyle, csv_style
 from crabjax.data.documents import count_distinct, file_stamp
 from crabjax.files import DataError, sha256, write_text
+from crabjax.files.seals import open_sealed, seal
 from crabjax.labelling.answer_log import ProjectError
 from crabjax.labelling.answers import WITHDRAWN, check_label_names
 from crabjax.labelling.exchange import LABEL_SEPARATOR, NO_LABEL, PLAIN
 from crabjax.progress import doing
-from crabjax.seals import open_sealed, seal
 
 PROJECT, INTERFACE, TEXTS = "project.json", "label_studio.xml", "texts.jsonl"
 CHECKED = "checked.json"  # size and time of large files when their hashes were last compared

@@ -10,8 +10,8 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from crabjax.files import write_text
+from crabjax.files.seals import open_sealed, seal
 from crabjax.labelling.answers import RESERVED, SKIPPED, Answer, composed, unknown_label
-from crabjax.seals import open_sealed, seal
 
 
 class ProjectError(ValueError):
@@ -19,9 +19,7 @@ class ProjectError(ValueError):
 
 
 def read_log(
-    path: Path,
-    texts_of: Callable[[list[str]], Mapping[str, str]],
-    label_names: Sequence[str],
+    path: Path, texts_of: Callable[[list[str]], Mapping[str, str]], label_names: Sequence[str]
 ) -> list[tuple[str, Answer]]:
     """The answers, oldest first, each with the text it is about.
 

@@ -14,13 +14,7 @@ from xml.sax.saxutils import quoteattr
 import numpy as np
 
 from crabjax.data.csv_rows import CsvStyle, csv_style, read_csv_rows
-from crabjax.files import (
-    DataError,
-    atomic_write,
-    read_json_lines,
-    read_lines,
-    write_text,
-)
+from crabjax.files import DataError, atomic_write, read_json_lines, read_lines, write_text
 from crabjax.labelling.answers import RESERVED, SKIPPED, WITHDRAWN, Answer, Said, composed
 from crabjax.labelling.suggestion import Suggestion
 
@@ -62,18 +56,17 @@ def write_suggestion(
       names: the K labels.
       style: of a CSV file.
     """
-    rows = []
-    for index, score, chances, predicted, source in zip(*suggestion):
-        about = score, chances, predicted, source
-        rows.append(_suggested(ids[int(index)], texts[int(index)], *about, names))
+    rows = [
+        _suggested(ids[int(index)], texts[int(index)], score, chances, predicted, source, names)
+        for index, score, chances, predicted, source in zip(*suggestion)
+    ]
     if path.suffix == ".csv":
-        joined = [
-            row | {"labels": "", "predicted": LABEL_SEPARATOR.join(row["predicted"] or [])}
-            for row in rows
-        ]
-        write_text(path, _csv_text([_without(row, "probabilities") for row in joined], style))
+        for row in rows:
+            row |= {"labels": "", "predicted": LABEL_SEPARATOR.join(row["predicted"] or [])}
+            row.pop("probabilities", None)
+        write_text(path, _csv_text(rows, style))
     elif path.suffix == ".jsonl":
-        write_text(path, _json_lines(rows))
+        write_text(path, "".join(json.dumps(row, ensure_ascii=False) + "\n" for row in rows))
     else:
         tasks = [_task(row) for row in rows]
         write_text(path, json.dumps(tasks, ensure_ascii=False, indent=1))
@@ -263,10 +256,6 @@ def _agreed(where: str, said: Sequence[Said]) -> Said:
     return answers[0] if answers else None
 
 
-def _json_lines(rows: Sequence[dict[str, Any]]) -> str:
-    return "".join(json.dumps(row, ensure_ascii=False) + "\n" for row in rows)
-
-
 def _csv_text(rows: list[dict[str, Any]], style: CsvStyle) -> str:
     text = io.StringIO()
     writer = _csv_writer(text, style)
@@ -279,7 +268,3 @@ def _csv_writer(file: TextIO, style: CsvStyle) -> Any:
     file.write("\ufeff" * style.mark)
     # This line end makes the writer quote texts that hold either of its characters.
     return csv.writer(file, delimiter=style.delimiter, lineterminator="\r\n")
-
-
-def _without(row: dict[str, Any], name: str) -> dict[str, Any]:
-    return {key: value for key, value in row.items() if key != name}

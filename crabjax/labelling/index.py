@@ -15,12 +15,11 @@ import numpy as np
 from crabjax.config import Config
 from crabjax.data.documents import Documents, Ids, body_of, file_stamp, hash_of, hashes_of
 from crabjax.data.records import PLAIN_CSV, read_records
-from crabjax.data.rows import Rows
-from crabjax.data.vectors import open_vectors
+from crabjax.data.vectors import Rows, open_vectors
 from crabjax.files import DataError, DataWarning, lock, read_lines
+from crabjax.files.seals import sum_of
+from crabjax.files.store import Blocks, Plan, blocks_of, kept
 from crabjax.labelling.about import PROJECT, TEXTS, About
-from crabjax.seals import sum_of
-from crabjax.store import Blocks, Plan, blocks_of, kept
 
 INDEX = "texts.index"
 _FORMAT = 1  # raise the number when rows of the index, or hashes of texts, are made otherwise

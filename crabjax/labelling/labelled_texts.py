@@ -6,12 +6,12 @@ from typing import Any
 
 import numpy as np
 
-from crabjax.data.rows import Rows
+from crabjax.data.vectors import Rows
 from crabjax.labelling.answers import Said, check_label_names, label_matrix, parse_answers
 from crabjax.labelling.seen import Given, Seen, check_documents, vectors_of
 
 
-class LabelledTexts:
+class LabelledTexts(Seen):
     """Distinct texts, or vectors, in the order they came, each with a row, and answers by row.
 
     Args:
@@ -19,43 +19,27 @@ class LabelledTexts:
     """
 
     def __init__(self, label_names: Sequence[str]):
+        super().__init__()
         self.label_names = tuple(label_names)
-        self._seen = Seen()
         self._answers: dict[int, Said] = {}  # in the order they came
-
-    def __len__(self) -> int:
-        return len(self._seen)
-
-    @property
-    def texts(self) -> Given:
-        """All of them, by row."""
-        return self._seen.documents
 
     @property
     def answered(self) -> set[int]:
         """Rows with an answer, skipped ones included."""
         return set(self._answers)
 
-    def see(self, texts: Given) -> bool:
-        """Adds texts; true if one was new."""
-        return self._seen.add(texts)
-
     def answer(self, texts: Given, answers: Sequence[Said]) -> bool:
         """Keeps the answers to texts that were seen; true if there was any.
 
         A later answer for a text replaces the earlier, and takes the last place in order.
         """
-        rows = self._seen.rows(texts)
+        rows = self.rows(texts)
         assert rows is not None
         given = [(row, answer) for row, answer in zip(rows.tolist(), answers) if answer is not None]
         for row, answer in given:
             self._answers.pop(row, None)
             self._answers[row] = answer
         return bool(given)
-
-    def rows(self, texts: Given) -> np.ndarray | None:
-        """Row of each text, int64 [n], or None if one was never seen."""
-        return self._seen.rows(texts)
 
     def labelled_rows(self) -> np.ndarray:
         """Rows with labels, int64 [n], in the order they were answered."""
@@ -73,10 +57,6 @@ class LabelledTexts:
         """Whether a text carries a label."""
         return any(isinstance(said, list) and said for said in self._answers.values())
 
-    def digest(self) -> str:
-        """A hash of the texts."""
-        return self._seen.digest()
-
     def answers_by_row(self) -> list[list[Any]]:
         """Row and answer of each, in the order they came, JSON-able."""
         return [[row, said] for row, said in self._answers.items()]
@@ -87,7 +67,7 @@ class LabelledTexts:
         Raises:
           ValueError: for texts that have vectors in a file, which may be of any size.
         """
-        documents = self.texts
+        documents = self.documents
         if isinstance(vectors_of(documents), Rows):
             raise ValueError(
                 "documents: their vectors stay in their file, not with a saved learner; save it "
@@ -110,7 +90,7 @@ class LabelledTexts:
         """
         new = cls(check_label_names(state["label_names"]))
         documents = check_documents(_documents(state))
-        new.see(documents)
+        new.add(documents)
         rows, labels = [row for row, _ in state["answers"]], [a for _, a in state["answers"]]
         if len(new) < len(documents) or not set(rows) <= set(range(len(new))):
             raise ValueError("answers do not fit the texts")

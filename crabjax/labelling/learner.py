@@ -7,10 +7,8 @@ import numpy as np
 from scipy.special import expit
 
 from crabjax.config import experiment_settings, from_stored, to_dict
-from crabjax.ensemble import (
-    gather,
-    predict_logits,
-)
+from crabjax.ensemble import predict_logits
+from crabjax.files.store import gather
 from crabjax.inputs import text_inputs, without_names
 from crabjax.labelling.answers import LabelError, label_matrix, parse_answers
 from crabjax.labelling.labelled_texts import LabelledTexts
@@ -24,7 +22,6 @@ from crabjax.labelling.saved_learner import (
     write_saved,
 )
 from crabjax.labelling.seen import Given, check_documents, take
-from crabjax.labelling.streaming import stream_probabilities
 from crabjax.labelling.suggestion import Suggestion, cover
 from crabjax.labelling.trained import FEWEST_LABELLED, NotFittedError, Trained
 from crabjax.metrics import evaluate
@@ -150,7 +147,7 @@ class Learner(Trained):
             answered = np.array(sorted(self._known.answered), np.int64)
             open_rows = AllBut(len(self._known), answered)
             alike = len(open_rows) >= max(FEWEST_OPEN, len(answered)) or self._is_cold()
-            known = None if alike else in_bins(self._cross_validated(out_of_fold))
+            known = None if alike else in_bins(out_of_fold(self._cases()))
             self._threshold = self._open_threshold(open_rows, probabilities, known)
         return self._threshold
 
@@ -172,24 +169,6 @@ class Learner(Trained):
             return expit(predict_logits(documents.model, params, inputs, batch)).mean(axis=0)
         inputs = text_inputs(self.config, documents, texts)
         return expit(predict_logits(documents.model, params, inputs, batch)).mean(axis=0)
-
-    def predict_all(self, path: Path | None = None) -> np.ndarray:
-        """What :meth:`predict_proba` gives for all documents seen, float32 [N, K], by row.
-
-        Args:
-          path: of a file for them, mapped; a call that was stopped is gone on with there, if
-            documents, answers and parameters are the same.
-        """
-        params, documents = self._ensemble(), self._documents()
-        return stream_probabilities(
-            path,
-            self.fingerprint(),
-            documents.model,
-            params,
-            documents.inputs,
-            len(self.label_names),
-            self.config.devices.predict_batch,
-        )
 
     def rows(self, texts: Given) -> np.ndarray | None:
         """The row of each text in :meth:`predict_all`, int64 [n]; None if one was never seen."""
@@ -225,7 +204,7 @@ class Learner(Trained):
                 f"learning_curve: expected at least {FEWEST_LABELLED} labelled documents, some "
                 f"with a label, found {self.labelled}"
             )
-        return self._cross_validated(learning_curve)
+        return learning_curve(self._cases())
 
     def save(self, folder: str | Path, *, documents: bool = True) -> None:
         """Writes texts, answers and, where trained, parameters; a learner there is replaced.

@@ -7,7 +7,8 @@ import numpy as np
 from scipy.special import expit
 
 from crabjax.config import DevicesConfig, EnsembleConfig
-from crabjax.ensemble import fit_ensemble, gather, member_keys, needed_rows, predict_logits
+from crabjax.ensemble import fit_ensemble, member_keys, needed_rows, predict_logits
+from crabjax.files.store import gather
 from crabjax.keys import host_generator
 from crabjax.labelling.held_out import split_rows
 from crabjax.models import Model
@@ -40,56 +41,52 @@ class LearningCurve(NamedTuple):
     gain_error: float
 
 
-def learning_curve(
-    model: Model,
-    config: EnsembleConfig,
-    key: jax.Array,
-    inputs: np.ndarray,
-    labels: np.ndarray,
-    rows: np.ndarray,
-    devices: DevicesConfig,
-) -> LearningCurve:
+class Cases(NamedTuple):
+    """Documents to learn from and to be tested on, and who learns.
+
+    Attributes:
+      model: the classifier.
+      config: how it is trained.
+      devices: how the work is laid out.
+      key: of folds and training.
+      inputs: [N, ...].
+      labels: bool [N, K].
+      rows: int [n], the labelled documents in the order they were labelled; at least 10.
+    """
+
+    model: Model
+    config: EnsembleConfig
+    devices: DevicesConfig
+    key: jax.Array
+    inputs: np.ndarray
+    labels: np.ndarray
+    rows: np.ndarray
+
+
+def learning_curve(cases: Cases) -> LearningCurve:
     """Cross-validates on all labelled documents, learning from the first n, n/2, n/4, ...
 
     Each of the five folds is predicted by one model that has not seen it, so the estimate is a
     little lower than what the ensemble reaches. The threshold is learnt from the same
     predictions, which takes no label.
-
-    Args:
-      model: the classifier.
-      config: how it is trained.
-      key: of folds and training.
-      inputs: [N, ...].
-      labels: bool [N, K].
-      rows: int [n], the labelled documents in the order they were labelled; at least 10.
-      devices: how the work is laid out.
     """
-    sizes, predicted = curve_sizes(len(rows)), []
+    sizes, predicted = curve_sizes(len(cases.rows)), []
     for size in sizes:
-        unseen = out_of_fold(model, config, key, inputs, labels, rows, devices, size)
-        learnt = config.threshold == "learnt"
+        unseen = out_of_fold(cases, size)
+        learnt = cases.config.threshold == "learnt"
         predicted.append(unseen > (expected_f1_threshold(unseen).value if learnt else HALF))
-    return score_curve(sizes, np.stack(predicted), labels[rows], host_generator(key))
+    labels, generator = cases.labels[cases.rows], host_generator(cases.key)
+    return score_curve(sizes, np.stack(predicted), labels, generator)
 
 
-def out_of_fold(
-    model: Model,
-    config: EnsembleConfig,
-    key: jax.Array,
-    inputs: np.ndarray,
-    labels: np.ndarray,
-    rows: np.ndarray,
-    devices: DevicesConfig,
-    size: int | None = None,
-) -> np.ndarray:
+def out_of_fold(cases: Cases, size: int | None = None) -> np.ndarray:
     """Probabilities [n, K] of the labelled documents by models that have not seen them.
 
-    The folds are the same for every size; the other arguments are those of
-    :func:`learning_curve`.
-
     Args:
+      cases: whose folds are the same for every size.
       size: the first so many documents are learnt from; None for all of them.
     """
+    model, config, devices, key, inputs, labels, rows = cases
     fold_key, fit_key = jax.random.split(key)
     generator = host_generator(fold_key)
     folds = generator.permutation(np.arange(len(rows)) % FOLDS)  # [n]

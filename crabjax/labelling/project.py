@@ -16,14 +16,7 @@ from crabjax.data.csv_rows import CsvStyle
 from crabjax.data.documents import Documents, Ids, count_distinct
 from crabjax.data.records import CsvFormat
 from crabjax.data.vectors import open_vectors
-from crabjax.files import (
-    PRIVATE,
-    DataError,
-    atomic_write,
-    check_writable,
-    lock,
-    write_text,
-)
+from crabjax.files import PRIVATE, DataError, atomic_write, check_writable, lock, write_text
 from crabjax.inputs import check_encoder
 from crabjax.labelling.about import (
     INTERFACE,
@@ -41,12 +34,7 @@ from crabjax.labelling.about import (
 )
 from crabjax.labelling.answer_log import ProjectError, append_to_log, read_log
 from crabjax.labelling.answers import SKIPPED, WITHDRAWN, Answer, Said
-from crabjax.labelling.exchange import (
-    PLAIN,
-    PredictionsError,
-    labelling_interface,
-    read_answers,
-)
+from crabjax.labelling.exchange import PLAIN, PredictionsError, labelling_interface, read_answers
 from crabjax.labelling.index import of_learner, own_vectors, read_texts, texts_of
 from crabjax.labelling.learner import Learner
 from crabjax.labelling.review import Known, find_problems, same_text, with_zeros

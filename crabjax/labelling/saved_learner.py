@@ -15,9 +15,9 @@ import numpy as np
 from flax.traverse_util import flatten_dict, unflatten_dict
 
 from crabjax.files import PRIVATE, atomic_write, write_text
+from crabjax.files.seals import BrokenSealError, open_sealed, seal
 from crabjax.models import Params
 from crabjax.models.pretrained import stack_layers
-from crabjax.seals import BrokenSealError, open_sealed, seal
 
 STATE = "learner.json"
 _PARAMS = "params-{}.safetensors"  # by their hash

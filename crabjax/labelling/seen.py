@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 
 from crabjax.data.documents import Documents, hashes_of
-from crabjax.data.rows import Rows
-from crabjax.store import blocks_of
+from crabjax.data.vectors import Rows
+from crabjax.files.store import blocks_of
 
 Given = Sequence[str] | np.ndarray
 """Texts, or vectors float32 [n, D]."""

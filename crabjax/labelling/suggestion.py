@@ -5,9 +5,7 @@ from typing import NamedTuple
 import jax
 import numpy as np
 
-from crabjax.config import StrategyConfig
 from crabjax.pool.diverse import first_batch
-from crabjax.strategies import Pool, get_strategy
 
 DIVERSE, DRAWN = "diverse", "random"
 
@@ -53,12 +51,3 @@ def cover(key: jax.Array, inputs: np.ndarray, unlabelled: np.ndarray, n: int) ->
     rows = np.concatenate([covering, drawn])
     sources = [DIVERSE] * len(covering) + [DRAWN] * len(drawn)
     return Picks(rows, np.full(len(rows), np.nan, np.float32), sources)
-
-
-def query(key: jax.Array, pool: Pool, n: int, config: StrategyConfig) -> Picks:
-    """What the strategy of a config chooses from the pool."""
-    strategy = get_strategy(config.name)
-    rows, _, scores, sources = strategy(key, pool, n, config)
-    if scores is None:
-        scores = np.full(len(rows), np.nan)
-    return Picks(rows, np.asarray(scores, np.float32), sources or [config.name] * len(rows))

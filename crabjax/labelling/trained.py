@@ -1,43 +1,49 @@
 """What was learnt from texts and answers: made when it is needed, dropped when they change."""
 
-import hashlib
-import json
-from collections.abc import Callable, Sequence
-from typing import Any
+from collections.abc import Iterable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import TypeVar
 
 import jax
 import numpy as np
+from scipy.special import expit
 
 from crabjax.config import Config, experiment_settings
 from crabjax.data.names import label_texts
-from crabjax.data.rows import Rows
+from crabjax.data.vectors import Rows
 from crabjax.ensemble import (
     fit_ensemble,
-    gather,
     member_keys,
     needed_rows,
     predict_features,
     predict_logits,
 )
 from crabjax.files import DataError
+from crabjax.files.seals import json_hash
+from crabjax.files.store import Blocks, Plan, blocks_of, fingerprint, gather, kept
 from crabjax.inputs import EncodedTexts, encode_texts, encoder_used
 from crabjax.keys import host_generator, run_key
 from crabjax.labelling.answers import check_label_names
 from crabjax.labelling.held_out import member_rows
 from crabjax.labelling.labelled_texts import LabelledTexts
-from crabjax.labelling.saved_learner import (
-    VERSION,
-)
+from crabjax.labelling.learning_curve import Cases
+from crabjax.labelling.saved_learner import VERSION
 from crabjax.labelling.seen import Given, check_documents, vectors_of
-from crabjax.labelling.suggestion import Picks, query
+from crabjax.labelling.suggestion import Picks
 from crabjax.models import Params, get_builder
 from crabjax.pool.look import AllBut
 from crabjax.progress import doing
 from crabjax.strategies import Pool, get_strategy, part_of, with_features
 from crabjax.thresholds import ensemble_threshold, mean_threshold
 
+_WINDOW = 1 << 12  # documents at once: sorted by length together; a stop costs their time
+_LOGITS = 1 << 24  # numbers of a window's logits at most
 _IN_MEMORY = 1 << 26  # bytes of a file of vectors up to which all are read
 FEWEST_LABELLED = 10  # with fewer, an ensemble's opinion is worth less than a spread-out query
+
+
+Item = TypeVar("Item")
 
 
 class NotFittedError(ValueError):
@@ -81,9 +87,9 @@ class Trained:
             "answers": self._known.answers_by_row(),
         }
         # Without an encoder it stays what it was before encoders were part of it.
-        if vectors_of(self._known.texts) is None and (encoder := encoder_used(self.config)):
+        if vectors_of(self._known.documents) is None and (encoder := encoder_used(self.config)):
             decides["encoder"] = encoder
-        return hashlib.sha256(json.dumps(decides, sort_keys=True).encode()).hexdigest()
+        return json_hash(decides)
 
     def _forget(self) -> None:
         """Drops all that follows from texts and answers; it is made again when needed."""
@@ -94,7 +100,7 @@ class Trained:
 
     def see(self, texts: Given) -> None:
         """Makes texts known without an answer."""
-        if self._known.see(check_documents(texts)):
+        if self._known.add(check_documents(texts)):
             self._forget()
 
     def _is_cold(self) -> bool:
@@ -106,10 +112,10 @@ class Trained:
     def _documents(self) -> EncodedTexts:
         if self._encoded is None:
             known = self._known
-            vectors = vectors_of(known.texts)
+            vectors = vectors_of(known.documents)
             if isinstance(vectors, Rows) and vectors.nbytes <= _IN_MEMORY:
                 vectors = np.asarray(vectors)
-            documents = known.texts if vectors is None else vectors
+            documents = known.documents if vectors is None else vectors
             self._encoded = encode_texts(self.config, documents, self.label_names, known.digest)
         return self._encoded
 
@@ -129,18 +135,11 @@ class Trained:
             )
         return self._params
 
-    def _cross_validated(self, estimate: Callable[..., Any]) -> Any:
-        """What :func:`learning_curve` or :func:`out_of_fold` finds on the answers."""
-        documents, known = self._documents(), self._known
-        return estimate(
-            documents.model,
-            self.config.ensemble,
-            self._key("folds"),
-            documents.inputs,
-            known.labels(),
-            known.labelled_rows(),
-            self.config.devices,
-        )
+    def _cases(self) -> Cases:
+        """The answers, for cross-validation."""
+        documents, known, config = self._documents(), self._known, self.config
+        learner = documents.model, config.ensemble, config.devices, self._key("folds")
+        return Cases(*learner, documents.inputs, known.labels(), known.labelled_rows())
 
     def _open_threshold(
         self, rows: AllBut, probabilities: np.ndarray | None, known: np.ndarray | None
@@ -158,6 +157,32 @@ class Trained:
         documents, config = len(self._known), self.config.strategy
         unanswered = documents - len(self._known.answered)
         return self._strategy.samples(unanswered, 1, config, documents)
+
+    def predict_all(self, path: Path | None = None) -> np.ndarray:
+        """The ensemble's mean probabilities of all documents seen, float32 [N, K], by row.
+
+        While a window is predicted, the next one is read and the last one written.
+
+        Args:
+          path: of a file for them, mapped; a call that was stopped is gone on with there, if
+            documents, answers and parameters are the same.
+        """
+        params, documents = self._ensemble(), self._documents()
+        leaves = [np.asarray(leaf) for leaf in jax.tree.leaves(params)]
+        labels, batch = len(self.label_names), self.config.devices.predict_batch
+        most = max(_LOGITS // (len(leaves[0]) * labels), 1)
+        rows = min(_WINDOW, 1 << (most.bit_length() - 1))
+
+        def blocks(start: int) -> Blocks:
+            read = ahead(blocks_of(documents.inputs[start:], rows))
+            logits = (predict_logits(documents.model, params, window, batch) for window in read)
+            for probabilities in ahead(expit(one).mean(axis=0) for one in logits):
+                yield slice(start, start + len(probabilities)), probabilities
+                start += len(probabilities)
+
+        origin = f"{self.fingerprint()} {fingerprint(*leaves)}"
+        plan = Plan(origin, (len(documents.inputs), labels), "float32")
+        return kept(path, plan, blocks, "predicting all documents")
 
     @doing("predicting all documents")
     def _seen_logits(self) -> np.ndarray:
@@ -200,4 +225,17 @@ class Trained:
                 documents.model, first, gather(documents.inputs, rows), batch
             )
             pool = with_features(pool, self._strategy, features_of)
-        return query(key, pool, n, config)
+        rows, _, scores, sources = self._strategy(key, pool, n, config)
+        if scores is None:
+            scores = np.full(len(rows), np.nan)
+        return Picks(rows, np.asarray(scores, np.float32), sources or [config.name] * len(rows))
+
+
+def ahead(items: Iterable[Item]) -> Iterator[Item]:
+    """The same items; the next one is made in another thread while one is in use."""
+    iterator, end = iter(items), object()
+    with ThreadPoolExecutor(1) as thread:
+        coming = thread.submit(next, iterator, end)
+        while (item := coming.result()) is not end:
+            coming = thread.submit(next, iterator, end)
+            yield item  # type: ignore[misc]

@@ -6,11 +6,11 @@ import jax
 import numpy as np
 from scipy import sparse
 
+from crabjax.files.store import gather
 from crabjax.keys import host_generator
 from crabjax.pool.kmeans import kmeans_picks
 from crabjax.pool.look import AllBut
 from crabjax.pool.select import normalised
-from crabjax.store import gather
 
 _DIMENSIONS = 64
 _COVERED = 3000  # documents that a batch covers; of more, a sample: the cost stays the same

@@ -1,13 +1,11 @@
 """Runs compared over the same seeds: paired differences, and labels saved."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
 
 from crabjax.report.records import MEASURES, Record, area_under_curve, curves
-
-Runs = Mapping[str, Sequence[Record]]
 
 
 class Difference(NamedTuple):

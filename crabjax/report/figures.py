@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from crabjax.report.records import MEASURES, Record, curves, is_estimated, value_of
+from crabjax.report.records import MEASURES, Runs, curves, is_estimated, run_names, value_of
 
 TITLES = {
     "decided_micro_f1": "test micro-F1",
@@ -23,8 +23,6 @@ _MARKERS = "osD^vPX*<>h"
 _MANY = 7  # curves whose bands can still be told apart
 _LABELS_SHOWN = 25
 
-Runs = Mapping[str, Sequence[Record]]
-
 
 def draw_curves(runs: Runs, path: Path, measures: Sequence[str] = MEASURES[:2]) -> Any:
     """Draws learning curves, mean and standard error over seeds, one panel a measure."""
@@ -40,7 +38,7 @@ def draw_curves(runs: Runs, path: Path, measures: Sequence[str] = MEASURES[:2]) 
 def draw_data_sets(experiments: Mapping[str, Runs], path: Path, measure: str = MEASURES[0]) -> None:
     """Draws the learning curves of several experiments side by side, one panel each."""
     figure, axes = _panels(len(experiments))
-    names = list(dict.fromkeys(name for runs in experiments.values() for name in runs))
+    names = run_names(experiments)
     for axis, runs in zip(axes, experiments.values()):
         _draw_panel(axis, runs, measure, names)
         axis.set_title(_title(runs), fontsize=9)

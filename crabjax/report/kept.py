@@ -6,8 +6,15 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from crabjax.files import atomic_write, read_json_lines
-from crabjax.report.comparison import Runs
-from crabjax.report.records import AT_HALF, ESTIMATED, MEASURES, Record, RecordsError, value_of
+from crabjax.report.records import (
+    AT_HALF,
+    ESTIMATED,
+    MEASURES,
+    Record,
+    RecordsError,
+    Runs,
+    value_of,
+)
 
 _SAME = ("seed", "round", "labelled", "strategy", "preset", "model", "data", "member_init", "keep")
 _ERRORS = tuple(f"{count}_standard_error" for count in ESTIMATED)

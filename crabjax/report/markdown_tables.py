@@ -6,13 +6,20 @@ from functools import partial
 import numpy as np
 
 from crabjax.report.comparison import (
-    Runs,
     areas,
     labels_needed,
     labels_needed_range,
     paired_difference,
 )
-from crabjax.report.records import DECIDED, MEASURES, Record, is_estimated, value_of
+from crabjax.report.records import (
+    DECIDED,
+    MEASURES,
+    Record,
+    Runs,
+    is_estimated,
+    run_names,
+    value_of,
+)
 
 OURS, RANDOM, ALIKE, RIVAL = "crab", "random", "random, members alike", "besra"
 EARLIER = "random at 0.5, validated"  # picks and pipeline of version 0.2
@@ -59,7 +66,7 @@ def area_table(experiments: Experiments, measures: Sequence[str] = _F1) -> str:
 
     rows = [
         [shown(name), *(cell(name, runs) for runs in experiments.values())]
-        for name in _names(experiments)
+        for name in run_names(experiments)
     ]
     return _table(["", *experiments], rows)
 
@@ -71,7 +78,7 @@ def precision_table(experiments: Experiments) -> str:
 
 def difference_table(experiments: Experiments) -> str:
     """CRAB minus random and BESRA, or another run that comes first minus all others."""
-    own, *others = _names(experiments)
+    own, *others = run_names(experiments)
     if own == OURS:
         others = [one for one in (RANDOM, RIVAL) if one in others] or others
     columns = [(other, measure) for other in others for measure in _F1]
@@ -85,7 +92,7 @@ def difference_table(experiments: Experiments) -> str:
 
 def pair_table(experiments: Experiments) -> str:
     """The first run named minus the second, a line an experiment."""
-    own, other = _names(experiments)[:2]
+    own, other = run_names(experiments)[:2]
     rows = [
         [name, *(_interval(runs.get(own), runs.get(other), measure) for measure in _F1)]
         for name, runs in experiments.items()
@@ -99,7 +106,7 @@ def labels_table(
     """Labels needed for the final score of random picks, with bootstrap intervals."""
     rows = [
         [shown(name), *(_labels(runs, name, reference, measure) for runs in experiments.values())]
-        for name in _names(experiments)
+        for name in run_names(experiments)
         if name != reference and (name not in _LAST or reference != RANDOM)
     ]
     return _table(["", *experiments], rows)
@@ -148,10 +155,6 @@ KINDS: dict[str, Callable[[Experiments], str]] = {
 def shown(name: str) -> str:
     """A run as the tables call it."""
     return _SHOWN.get(name, name)
-
-
-def _names(experiments: Experiments) -> list[str]:
-    return list(dict.fromkeys(name for runs in experiments.values() for name in runs))
 
 
 def _reference(runs: Runs, name: str) -> str | None:

@@ -7,8 +7,8 @@ from pathlib import Path
 
 from crabjax.files import write_text
 from crabjax.report import tables
-from crabjax.report.figures import Runs, draw_curves, draw_data_sets
-from crabjax.report.records import MEASURES, Record
+from crabjax.report.figures import draw_curves, draw_data_sets
+from crabjax.report.records import MEASURES, Record, Runs
 
 POOL = ("mean_ir_selected", "hard_left", "negative_left", "query_seconds")
 

@@ -2,7 +2,7 @@
 
 import json
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +11,8 @@ import numpy as np
 from crabjax.files import write_text
 
 Record = dict[str, Any]
+Runs = Mapping[str, Sequence[Record]]
+"""Records by the name of the run."""
 
 # F1 at the threshold of a run, and the same measure at 0.5: where a record has only that, the run
 # decided at 0.5.
@@ -91,6 +93,11 @@ def _problem(record: Any) -> str | None:
 
 def _numbers(values: Any) -> bool:
     return isinstance(values, list) and bool(values) and all(isinstance(v, _NUMBER) for v in values)
+
+
+def run_names(experiments: Mapping[str, Runs]) -> list[str]:
+    """The names of all runs, each once."""
+    return list(dict.fromkeys(name for runs in experiments.values() for name in runs))
 
 
 def value_of(record: Record, measure: str) -> Any:

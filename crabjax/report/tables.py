@@ -6,15 +6,17 @@ from typing import NamedTuple
 import numpy as np
 
 from crabjax.report.comparison import labels_needed, labels_needed_range, paired_difference
-from crabjax.report.figures import TITLES, Runs
+from crabjax.report.figures import TITLES
 from crabjax.report.records import (
     AT_HALF,
     DECIDED,
     MEASURES,
     Record,
+    Runs,
     area_under_curve,
     curves,
     mean_and_error,
+    run_names,
 )
 
 REFERENCES = ("random", "besra")
@@ -44,8 +46,10 @@ def references(runs: Runs, asked: str | None = None) -> list[str]:
 
 def overview(experiments: Mapping[str, Runs], measure: str, asked: str | None = None) -> Table:
     """Areas of every run on every data set."""
-    names = list(dict.fromkeys(name for runs in experiments.values() for name in runs))
-    rows = [[n, *(_area(runs, n, measure, asked) for runs in experiments.values())] for n in names]
+    rows = [
+        [name, *(_area(runs, name, measure, asked) for runs in experiments.values())]
+        for name in run_names(experiments)
+    ]
     firsts = dict.fromkeys(references(runs, asked)[0] for runs in experiments.values())
     caption = (
         f"Area, {TITLES[measure]}, and difference to {' or '.join(firsts)} (* 95% interval without "

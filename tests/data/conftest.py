@@ -11,7 +11,7 @@ def run():
     """Asks a source for splits; what it says, and the files it wrote as corpora by name."""
 
     def run(source, raw, output, train, test, seed=0):
-        asked = Asked(raw, output, {"train": train, "test": test}, seed, progress=False)
+        asked = Asked(raw, output, {"train": train, "test": test}, seed)
         prepared = source.prepare(asked)
         corpora = {name: read_corpus(output / f"{name}.jsonl") for name in prepared.written}
         assert {name: len(corpus) for name, corpus in corpora.items()} == prepared.written

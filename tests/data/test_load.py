@@ -7,11 +7,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from crabjax.cache import cache_folder
 from crabjax.config import DataConfig, SyntheticConfig
 from crabjax.data import encode, splits
 from crabjax.data.load import load_data
 from crabjax.files import DataError, DataWarning
+from crabjax.files.cache import cache_folder
 
 
 @pytest.fixture(autouse=True)

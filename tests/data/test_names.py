@@ -10,7 +10,7 @@ from crabjax.config import ConfigError, DataConfig
 from crabjax.data import names as module
 from crabjax.data.names import BesideNames, compare_with_names, label_texts
 from crabjax.devices.batches import in_batches
-from crabjax.store import blocks_of, gather
+from crabjax.files.store import blocks_of, gather
 
 GENERATOR = np.random.default_rng(0)
 NAMES = GENERATOR.normal(size=(3, 5)).astype(np.float32)

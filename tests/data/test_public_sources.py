@@ -15,13 +15,13 @@ from crabjax.files import DataError, DataWarning
 
 
 def run(name, raw, output, train=None, test=None):
-    asked = Asked(raw, output, {"train": train, "test": test}, progress=False)
+    asked = Asked(raw, output, {"train": train, "test": test})
     prepared = SOURCES[name].prepare(asked)
     return prepared, {split: read_corpus(output / f"{split}.jsonl") for split in prepared.written}
 
 
 def from_hub(raw, output, sizes=None):
-    return hub.prepare(Asked(raw, output, sizes or {}, progress=False), hub.Columns())
+    return hub.prepare(Asked(raw, output, sizes or {}), hub.Columns())
 
 
 def story(number, split, topics, title="A TITLE", body="Text &lt;of&gt; it.\n Reuter\n&#3;"):

@@ -5,7 +5,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from crabjax.ensemble import gather, needed_rows
+from crabjax.ensemble import needed_rows
+from crabjax.files.store import gather
 
 GENERATOR = np.random.default_rng(0)
 INPUTS, LABELS = GENERATOR.integers(0, 99, (50, 6)), GENERATOR.random((50, 3)) < 0.5

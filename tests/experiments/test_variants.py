@@ -7,7 +7,7 @@ import logging
 import pytest
 
 from crabjax import progress
-from crabjax.config import ConfigError, earlier, from_dict, to_dict
+from crabjax.config import ConfigError, from_dict, load, to_dict
 from crabjax.config.build import merge
 from crabjax.experiments.loop import run
 from crabjax.experiments.run_folder import RunFolder, RunFolderError
@@ -249,7 +249,7 @@ def test_a_run_begun_before_a_setting_existed_or_moved_goes_on(tmp_path):
 def test_what_was_done_before_a_setting_existed_may_not_be_its_default(tmp_path, monkeypatch):
     begin(tmp_path)
     rewrite_stored(tmp_path, lambda stored: stored["strategy"].pop("min_support"))
-    monkeypatch.setitem(earlier.BEFORE_IT_EXISTED, "strategy.min_support", 3)
+    monkeypatch.setitem(load.BEFORE_IT_EXISTED, "strategy.min_support", 3)
     with pytest.raises(ConfigError, match="min_support: 3 there, 1 asked for"):
         RunFolder(tmp_path, config()).__enter__()
 

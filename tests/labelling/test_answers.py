@@ -53,11 +53,11 @@ def test_label_names_must_be_distinct_words(names):
 
 def test_a_later_answer_replaces_the_earlier_and_comes_last():
     known = LabelledTexts(NAMES)
-    assert known.see(["x", "y", "x", "z"])
-    assert not known.see(["y"])
+    assert known.add(["x", "y", "x", "z"])
+    assert not known.add(["y"])
     known.answer(["x", "y", "z"], parse_answers([["a"], ["b"], "skipped"], NAMES, 3))
     known.answer(["x", "y"], parse_answers([["c"], None], NAMES, 2))
-    assert known.texts == ["x", "y", "z"]
+    assert known.documents == ["x", "y", "z"]
     assert known.labelled_rows().tolist() == [1, 0]
     assert known.answered == {0, 1, 2}
     np.testing.assert_array_equal(known.labels(), [[0, 0, 1], [0, 1, 0], [0, 0, 0]])

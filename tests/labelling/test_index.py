@@ -10,10 +10,10 @@ import pytest
 
 from crabjax.data.documents import hash_of
 from crabjax.files import DataError, DataWarning, sha256
+from crabjax.files.store import HEADER
 from crabjax.labelling import Project, index
 from crabjax.labelling.answers import Answer
 from crabjax.labelling.index import INDEX
-from crabjax.store import HEADER
 
 
 def refuse(*_, **__):
@@ -167,7 +167,7 @@ def test_a_project_that_may_only_be_read_opens(project, monkeypatch):
         raise PermissionError(13, "Permission denied")
 
     monkeypatch.setattr(index, "lock", denied)
-    monkeypatch.setattr("crabjax.store.os.open", denied)
+    monkeypatch.setattr("crabjax.files.store.os.open", denied)
     with pytest.warns(DataWarning, match=r"texts\.index: cannot be kept: Permission denied"):
         same(Project.open(project.folder), project)
 

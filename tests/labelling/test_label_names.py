@@ -173,7 +173,7 @@ def test_own_vectors_and_more_labels_than_numbers_leave_names_out(encoder):
     vectors = np.random.default_rng(0).normal(size=(70, 8)).astype(np.float32)
     learner = Learner(config, NAMES).tell(vectors, answers(14))
     assert learner._documents().names is None
-    assert learner._documents().inputs is learner._known.texts
+    assert learner._documents().inputs is learner._known.documents
     many = [f"label{number}" for number in range(33)]
     for names, expected in ((many[:32], 64), (many, 32)):
         learner = Learner(config, names).tell(TEXTS, [[names[0]]] * 12 + [None] * 58)

@@ -140,7 +140,7 @@ def test_the_threshold_is_what_open_texts_ask_for():
     """From as many texts without an answer as with one, but at least 100."""
     more, _ = make_texts(100, seed=2)
     seen = learner()
-    before, known = seen.threshold(), seen._cross_validated(out_of_fold)
+    before, known = seen.threshold(), out_of_fold(seen._cases())
     both = np.concatenate([known, seen.predict_proba(TEXTS[50:])])
     assert before == pytest.approx(expected_f1_threshold(both).value, abs=0.01)
     assert 0 < learner(labelled=120).threshold() < 1

@@ -9,11 +9,11 @@ import pytest
 from safetensors.numpy import save_file
 
 from crabjax.cli.label import main
-from crabjax.data.rows import Rows
+from crabjax.data.vectors import Rows
+from crabjax.files.store import gather, map_rows
 from crabjax.labelling import Project
 from crabjax.labelling.learner import Learner
 from crabjax.labelling.saved_learner import SavedLearnerError
-from crabjax.store import gather, map_rows
 
 DOCUMENTS = 400
 SIDE = np.random.default_rng(0).integers(0, 2, DOCUMENTS)
@@ -64,7 +64,7 @@ def answer(name, count):
 def test_a_project_learns_from_the_vectors(folder, name, small, monkeypatch, capsys):
     if not small:  # as of a file that is too large to be read
         monkeypatch.setattr("crabjax.labelling.trained._IN_MEMORY", 0)
-        monkeypatch.setattr("crabjax.labelling.streaming._WINDOW", 32)
+        monkeypatch.setattr("crabjax.labelling.trained._WINDOW", 32)
         monkeypatch.setattr(Rows, "__array__", only_a_window)
     assert init(VECTORS, name) == 0
     answer("first.csv", 16)

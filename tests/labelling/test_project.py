@@ -174,7 +174,7 @@ from crabjax.labelling.answers import Answer
 def kill_after(lines):
     def trace(frame, event, _):
         nonlocal lines
-        if not frame.f_code.co_filename.endswith(("project.py", "files.py")):
+        if not frame.f_code.co_filename.endswith(("project.py", "write.py")):
             return None
         lines -= event == "line"
         if lines < 0:

@@ -10,12 +10,12 @@ import pytest
 
 from crabjax.config import from_overrides
 from crabjax.files import DataWarning
-from crabjax.labelling import Project, decisions, streaming
+from crabjax.labelling import Project, decisions, trained
 from crabjax.labelling.answers import Answer
 from crabjax.labelling.decisions import PROBABILITIES, write_decisions
 from crabjax.labelling.learner import Learner
 from crabjax.labelling.seen import Seen, check_documents
-from crabjax.labelling.streaming import ahead
+from crabjax.labelling.trained import ahead
 
 SMALL = ["model.kernels=4", "model.embedding=4", "model.widths=2", "ensemble.epochs=2"]
 SMALL += ["ensemble.members=2", "strategy.candidate_limit=40", "strategy.anchor_fraction=0.1"]
@@ -50,7 +50,7 @@ def test_an_error_of_the_other_thread_comes_where_its_item_would():
 
 @pytest.fixture
 def project(tmp_path, monkeypatch):
-    monkeypatch.setattr(streaming, "_WINDOW", 32)
+    monkeypatch.setattr(trained, "_WINDOW", 32)
     texts = [f"{'red' if n % 2 else 'blue'} word{n % 7} w{n}" for n in range(300)]
     texts[250] = texts[3]  # a document with the text of another
     rows = [json.dumps({"id": f"d{n}", "text": text}) for n, text in enumerate(texts)]
@@ -95,7 +95,7 @@ def test_streamed_predictions_are_those_made_at_once(project, tmp_path):
 @pytest.fixture
 def stopped(project, tmp_path, monkeypatch):
     """A project whose ``predict`` was stopped in the sixth window."""
-    calls, real = [], streaming.predict_logits
+    calls, real = [], trained.predict_logits
 
     def counted(model, params, inputs, batch):
         calls.append(len(inputs))
@@ -103,7 +103,7 @@ def stopped(project, tmp_path, monkeypatch):
             raise KeyboardInterrupt
         return real(model, params, inputs, batch)
 
-    monkeypatch.setattr(streaming, "predict_logits", counted)
+    monkeypatch.setattr(trained, "predict_logits", counted)
     with pytest.raises(KeyboardInterrupt):
         write_decisions(project, project.learner(), tmp_path / "out.jsonl")
     assert not (tmp_path / "out.jsonl").exists()
@@ -125,7 +125,7 @@ def test_stopped_it_goes_on_where_it_was(project, stopped, tmp_path):
 
 
 def test_a_second_predict_waits_for_the_first(project, tmp_path, monkeypatch):
-    begun, other_predicts, real = threading.Event(), threading.Event(), streaming.predict_logits
+    begun, other_predicts, real = threading.Event(), threading.Event(), trained.predict_logits
     calls = []
 
     def counted(model, params, inputs, batch):
@@ -139,8 +139,8 @@ def test_a_second_predict_waits_for_the_first(project, tmp_path, monkeypatch):
             other_predicts.wait(2)
         return real(model, params, inputs, batch)
 
-    monkeypatch.setattr(streaming, "predict_logits", counted)
-    monkeypatch.setattr(streaming, "ahead", iter)
+    monkeypatch.setattr(trained, "predict_logits", counted)
+    monkeypatch.setattr(trained, "ahead", iter)
     learners = [project.learner().train() for _ in range(2)]
     files = [tmp_path / "first.jsonl", tmp_path / "second.jsonl"]
     with ThreadPoolExecutor(2) as threads:
@@ -176,7 +176,7 @@ def test_the_threshold_is_the_same_whether_all_were_predicted_or_not(project):
 
 def test_memory_does_not_hold_the_texts(project):
     learner = project.learner()
-    assert learner._known.texts.path == project.folder / "texts.jsonl"
+    assert learner._known.documents.path == project.folder / "texts.jsonl"
 
 
 def test_vectors_in_place_of_texts():

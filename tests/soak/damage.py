@@ -87,7 +87,7 @@ def _checkpoint(folder: Path):
 def _cache(folder: Path):
     import numpy as np
 
-    from crabjax.store import Plan, kept, usable
+    from crabjax.files.store import Plan, kept, usable
 
     array, plan = np.arange(60, dtype=np.int32).reshape(6, 10), Plan("texts", (6, 10), "int32")
     path = folder / "kept" / "tokens"

@@ -7,9 +7,8 @@ A source is a function that writes splits from raw files, found by name::
         return Prepared({"train": 8, "test": 2}, [])
 """
 
-import hashlib
 import warnings
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -19,7 +18,8 @@ import numpy as np
 
 from crabjax.data.corpus import json_line
 from crabjax.data.csv_rows import read_csv_rows
-from crabjax.files import DataError, DataWarning, atomic_write
+from crabjax.files import DataError, DataWarning, atomic_write, sha256
+from crabjax.progress import counting
 
 
 class About(NamedTuple):
@@ -77,14 +77,12 @@ class Asked(NamedTuple):
       output: folder to write to.
       sizes: documents by split, "train" and "test"; None for all there are.
       seed: of the random draw.
-      progress: shows progress bars.
     """
 
     raw: Path
     output: Path
     sizes: Mapping[str, int | None]
     seed: int = 0
-    progress: bool = True
 
 
 class Prepared(NamedTuple):
@@ -148,18 +146,24 @@ def missing_raw(folder: Path, what: str, about: About) -> DataError:
     )
 
 
-def read_table(
-    path: Path, columns: Iterable[str], progress: bool = False
-) -> Iterator[tuple[int, dict[str, str]]]:
+def read_table(path: Path, columns: Iterable[str]) -> Iterator[tuple[int, dict[str, str]]]:
     """Yields (line, row by column name) of a CSV file.
 
     Raises:
       DataError: if one of the columns is missing.
     """
-    for number, row in read_csv_rows(path, progress=progress):
+    for number, row in read_csv_rows(path):
         if lacking := [column for column in columns if column not in row]:
             raise DataError(f"{path}:1: expected the columns {', '.join(lacking)} in the header")
         yield number, row
+
+
+def one_by_one(files: Sequence[Path]) -> Iterator[Path]:
+    """Many files, with how far it is said while they are read."""
+    with counting("reading files", len(files)) as advance:
+        for file in files:
+            yield file
+            advance(1)
 
 
 def check_sum(path: Path, published: str | None) -> None:
@@ -170,9 +174,7 @@ def check_sum(path: Path, published: str | None) -> None:
     """
     if published is None:
         return
-    with path.open("rb") as file:
-        found = hashlib.file_digest(file, "sha256").hexdigest()
-    if found != published:
+    if (found := sha256(path)) != published:
         warnings.warn(
             f"{path}: not the published file: its SHA-256 is {found[:12]}..., expected "
             f"{published[:12]}...; broken on the way?",

@@ -37,17 +37,13 @@ def prepare(asked: Asked) -> Prepared:
     names = [name for name in names if name]
     files = {"train": "train.tsv", "test": "test.tsv", "validation": "dev.tsv"}
     paths = {split: find_raw(asked.raw, file, GO) for split, file in files.items()}
-    splits = {
-        split: partial(read_comments, path, names, asked.progress) for split, path in paths.items()
-    }
+    splits = {split: partial(read_comments, path, names) for split, path in paths.items()}
     return write_published(splits, asked)
 
 
-def read_comments(
-    path: Path, names: list[str], progress: bool, omitted: Omitted
-) -> Iterator[Document]:
+def read_comments(path: Path, names: list[str], omitted: Omitted) -> Iterator[Document]:
     """Lines of text, comma-separated numbers of emotions, and an id, with tabs between them."""
-    for number, line in enumerate(read_lines(path, progress=progress), start=1):
+    for number, line in enumerate(read_lines(path), start=1):
         where, parts = f"{path}:{number}", line.rstrip("\r\n").split("\t")
         if not line.strip():
             continue
@@ -71,14 +67,14 @@ def prepare_tweets(asked: Asked) -> Prepared:
         split: find_raw(asked.raw, f"2018-E-c-En-{file}.txt", SEMEVAL)
         for split, file in files.items()
     }
-    splits = {split: partial(read_tweets, path, asked.progress) for split, path in paths.items()}
+    splits = {split: partial(read_tweets, path) for split, path in paths.items()}
     return write_published(splits, asked)
 
 
-def read_tweets(path: Path, progress: bool, omitted: Omitted) -> Iterator[Document]:
+def read_tweets(path: Path, omitted: Omitted) -> Iterator[Document]:
     """Lines of ID, Tweet and a column of 0 or 1 for each emotion, with tabs between them."""
     header: list[str] = []
-    for number, line in enumerate(read_lines(path, progress=progress), start=1):
+    for number, line in enumerate(read_lines(path), start=1):
         # Not as CSV: the quotation marks of a tweet are its own.
         where, parts = f"{path}:{number}", line.rstrip("\r\n").split("\t")
         if number == 1:

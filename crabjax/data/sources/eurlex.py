@@ -46,16 +46,14 @@ def prepare(asked: Asked) -> Prepared:
             raise missing_raw(
                 asked.raw, f"{_SPLITS[name][0]}.jsonl or {_SPLITS[name][0]}.jsonl.gz", ABOUT
             )
-    splits = {
-        name: partial(read_documents, path, asked.progress) for name, path in paths.items() if path
-    }
+    splits = {name: partial(read_documents, path) for name, path in paths.items() if path}
     return write_published(splits, asked)
 
 
-def read_documents(path: Path, progress: bool, omitted: Omitted) -> Iterator[Document]:
+def read_documents(path: Path, omitted: Omitted) -> Iterator[Document]:
     """The laws that have an English text and at least one level-1 concept."""
     names = class_names(path, "labels")
-    for number, record in read_records(path, progress):
+    for number, record in read_records(path):
         where = f"{path}:{number}"
         text, given = _text_and_labels(where, record)
         if not (labels := named_labels(given, names, where)):

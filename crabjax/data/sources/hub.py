@@ -72,9 +72,7 @@ def prepare(asked: Asked, columns: Columns, within: str = "") -> Prepared:
     found = split_files(asked.raw, within)
     if "train" in found and "test" in found:
         beside = [f"left out {path}: named after no split" for path in found.pop("", [])]
-        splits = {
-            name: partial(_read, files, columns, asked.progress) for name, files in found.items()
-        }
+        splits = {name: partial(_read, files, columns) for name, files in found.items()}
         prepared = write_published(splits, asked)
         return prepared._replace(omitted=[*beside, *prepared.omitted])
     files = [file for group in found.values() for file in group]
@@ -84,7 +82,7 @@ def prepare(asked: Asked, columns: Columns, within: str = "") -> Prepared:
             f"{', '.join(file.name for file in files[:5])}; give --train-size and --test-size to "
             "draw both from them"
         )
-    return write_drawn(partial(_read, files, columns, asked.progress), asked)
+    return write_drawn(partial(_read, files, columns), asked)
 
 
 def split_files(folder: Path, within: str = "") -> dict[str, list[Path]]:
@@ -118,12 +116,10 @@ def _split(name: str) -> str:
     return next((split for split, words in _SPLITS.items() if words.search(name.lower())), "")
 
 
-def _read(
-    paths: list[Path], columns: Columns, progress: bool, omitted: Omitted
-) -> Iterator[Document]:
+def _read(paths: list[Path], columns: Columns, omitted: Omitted) -> Iterator[Document]:
     for path in paths:
         names = class_names(path, columns.labels)
-        for number, record in read_records(path, progress):
+        for number, record in read_records(path):
             where = f"{path}:{number}"
             for column in columns[:2]:
                 if column not in record:

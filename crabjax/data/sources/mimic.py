@@ -63,12 +63,12 @@ def prepare(asked: Asked) -> Prepared:
     notes = find_raw(asked.raw, "NOTEEVENTS.csv", ABOUT)
     diagnoses = find_raw(asked.raw, "DIAGNOSES_ICD.csv", ABOUT)
     omitted = Omitted()
-    chapters = read_chapters(diagnoses, omitted, asked.progress)
+    chapters = read_chapters(diagnoses, omitted)
     parts: dict[str, int] = {}
-    for admission, *_ in read_notes(notes, chapters, omitted, asked.progress):
+    for admission, *_ in read_notes(notes, chapters, omitted):
         parts[admission] = parts.get(admission, 0) + 1
     split = draw_split(len(parts), asked.sizes, asked.seed, str(asked.raw))
-    again = read_notes(notes, chapters, Omitted(), asked.progress)
+    again = read_notes(notes, chapters, Omitted())
     documents = join_notes(again, parts, chapters)
     return Prepared(write_splits(documents, split, asked.sizes, asked.output), omitted.lines())
 
@@ -87,12 +87,10 @@ def chapter(code: str) -> str | None:
     return None
 
 
-def read_chapters(
-    path: Path, omitted: Omitted, progress: bool = False
-) -> dict[str, tuple[str, ...]]:
+def read_chapters(path: Path, omitted: Omitted) -> dict[str, tuple[str, ...]]:
     """The sorted chapters of every admission."""
     found: dict[str, set[str]] = {}
-    for number, row in read_table(path, ("HADM_ID", "ICD9_CODE"), progress):
+    for number, row in read_table(path, ("HADM_ID", "ICD9_CODE")):
         where = f"{path}:{number}"
         if not row["HADM_ID"]:
             omitted.add("diagnosis without admission", where)
@@ -104,11 +102,11 @@ def read_chapters(
 
 
 def read_notes(
-    path: Path, chapters: dict[str, tuple[str, ...]], omitted: Omitted, progress: bool = False
+    path: Path, chapters: dict[str, tuple[str, ...]], omitted: Omitted
 ) -> Iterator[tuple[str, tuple[bool, str, int], str]]:
     """Yields (admission, place among its notes, text) of usable discharge summaries, cleaned."""
     columns = ("ROW_ID", "HADM_ID", "CHARTDATE", "CATEGORY", "DESCRIPTION", "ISERROR", "TEXT")
-    for number, row in read_table(path, columns, progress):
+    for number, row in read_table(path, columns):
         where = f"{path}:{number}"
         if row["CATEGORY"].strip() != "Discharge summary":
             continue

@@ -87,18 +87,16 @@ def _prepare(version: int, asked: Asked) -> Prepared:
     notes = find_raw(asked.raw, "discharge.csv", ABOUT[version])
     diagnoses = find_raw(asked.raw, "diagnoses_icd.csv", ABOUT[version])
     omitted = Omitted()
-    chapters = read_chapters(diagnoses, version, omitted, asked.progress)
-    prepared = write_drawn(partial(read_notes, notes, chapters, asked.progress), asked)
+    chapters = read_chapters(diagnoses, version, omitted)
+    prepared = write_drawn(partial(read_notes, notes, chapters), asked)
     return Prepared(prepared.written, [*omitted.lines(), *prepared.omitted])
 
 
-def read_chapters(
-    path: Path, version: int, omitted: Omitted, progress: bool = False
-) -> dict[str, tuple[str, ...]]:
+def read_chapters(path: Path, version: int, omitted: Omitted) -> dict[str, tuple[str, ...]]:
     """The sorted chapters of every admission that was coded in a version of ICD."""
     found: dict[str, set[str]] = {}
     columns = ("hadm_id", "icd_code", "icd_version")
-    for number, row in read_table(path, columns, progress):
+    for number, row in read_table(path, columns):
         if row["icd_version"].strip() != str(version):
             continue
         if (name := _CHAPTER_OF[version](row["icd_code"])) is None:
@@ -109,11 +107,11 @@ def read_chapters(
 
 
 def read_notes(
-    path: Path, chapters: dict[str, tuple[str, ...]], progress: bool, omitted: Omitted
+    path: Path, chapters: dict[str, tuple[str, ...]], omitted: Omitted
 ) -> Iterator[Document]:
     """One discharge summary an admission: the file has no more, and addenda lie elsewhere."""
     seen: set[str] = set()
-    for number, row in read_table(path, ("note_id", "hadm_id", "text"), progress):
+    for number, row in read_table(path, ("note_id", "hadm_id", "text")):
         where, admission = f"{path}:{number}", row["hadm_id"]
         # De-identified passages are three underscores in MIMIC-IV.
         text = row["text"].replace("___", " ").strip()

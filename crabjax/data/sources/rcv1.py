@@ -9,8 +9,6 @@ import zipfile
 from collections.abc import Iterator
 from pathlib import Path
 
-from tqdm import tqdm
-
 from crabjax.data.documents import TOKEN_SEPARATOR
 from crabjax.data.sources.common import (
     About,
@@ -21,6 +19,7 @@ from crabjax.data.sources.common import (
     check_sum,
     find_raw,
     missing_raw,
+    one_by_one,
     register_source,
     write_drawn,
 )
@@ -67,24 +66,24 @@ def prepare(asked: Asked) -> Prepared:
         raise DataError(f"{asked.raw}: found both {' and '.join(found)}; keep one kind here")
     files = forms[found[0]]
     if found[0] == "news items":
-        return write_drawn(lambda omitted: read_news(files, omitted, asked.progress), asked)
+        return write_drawn(lambda omitted: read_news(files, omitted), asked)
     for file in files:
         check_sum(file, CHECKSUMS.get(file.name))
     name = next((one for one in QRELS if list(asked.raw.glob(f"{one}*"))), QRELS[0])
-    topics = read_topics(find_raw(asked.raw, name, ABOUT), asked.progress)
+    topics = read_topics(find_raw(asked.raw, name, ABOUT))
     read = read_token_files if found[0] == "token files" else read_vector_files
-    return write_drawn(lambda omitted: read(files, topics, omitted, asked.progress), asked)
+    return write_drawn(lambda omitted: read(files, topics, omitted), asked)
 
 
 def _dat_files(raw: Path, kind: str) -> list[Path]:
     return sorted([*raw.glob(f"lyrl2004_{kind}_*.dat"), *raw.glob(f"lyrl2004_{kind}_*.dat.gz")])
 
 
-def read_topics(path: Path, progress: bool = False) -> dict[int, tuple[str, ...]]:
+def read_topics(path: Path) -> dict[int, tuple[str, ...]]:
     """The topic codes of each document id, from lines such as ``E11 2286 1``."""
     topics: dict[int, tuple[str, ...]] = {}
     shared: dict[tuple[str, ...], tuple[str, ...]] = {}
-    for number, line in enumerate(read_lines(path, progress=progress), start=1):
+    for number, line in enumerate(read_lines(path), start=1):
         parts = line.split()
         if not parts:
             continue
@@ -96,14 +95,11 @@ def read_topics(path: Path, progress: bool = False) -> dict[int, tuple[str, ...]
 
 
 def read_token_files(
-    paths: list[Path],
-    topics: dict[int, tuple[str, ...]],
-    omitted: Omitted,
-    progress: bool = False,
+    paths: list[Path], topics: dict[int, tuple[str, ...]], omitted: Omitted
 ) -> Iterator[Document]:
     """Documents of the form ``.I id``, ``.W``, lines of tokens."""
     for path in paths:
-        for where, identity, tokens in _token_blocks(path, progress):
+        for where, identity, tokens in _token_blocks(path):
             if identity not in topics:
                 omitted.add("no topic in the qrels file", where)
             elif not tokens:
@@ -114,10 +110,7 @@ def read_token_files(
 
 
 def read_vector_files(
-    paths: list[Path],
-    topics: dict[int, tuple[str, ...]],
-    omitted: Omitted,
-    progress: bool = False,
+    paths: list[Path], topics: dict[int, tuple[str, ...]], omitted: Omitted
 ) -> Iterator[Document]:
     """Documents of the form ``id term:weight term:weight ...``: a bag, the heaviest terms first.
 
@@ -125,7 +118,7 @@ def read_vector_files(
     say most.
     """
     for path in paths:
-        for number, line in enumerate(read_lines(path, progress=progress), start=1):
+        for number, line in enumerate(read_lines(path), start=1):
             where, parts = f"{path}:{number}", line.split()
             if not parts:
                 continue
@@ -146,9 +139,9 @@ def read_vector_files(
                 yield Document(str(identity), body, topics[identity], tokenised=True)
 
 
-def _token_blocks(path: Path, progress: bool) -> Iterator[tuple[str, int, list[str]]]:
+def _token_blocks(path: Path) -> Iterator[tuple[str, int, list[str]]]:
     identity, where, tokens = None, "", []
-    for number, line in enumerate(read_lines(path, progress=progress), start=1):
+    for number, line in enumerate(read_lines(path), start=1):
         if line.startswith(".I"):
             if identity is not None:
                 yield where, identity, tokens
@@ -167,9 +160,9 @@ def _token_blocks(path: Path, progress: bool) -> Iterator[tuple[str, int, list[s
         yield where, identity, tokens
 
 
-def read_news(paths: list[Path], omitted: Omitted, progress: bool = False) -> Iterator[Document]:
+def read_news(paths: list[Path], omitted: Omitted) -> Iterator[Document]:
     """News items, loose or in zip files: headline, then paragraphs."""
-    for path in tqdm(paths, unit="file", disable=None if progress else True):
+    for path in one_by_one(paths):
         for where, content in _news_items(path):
             if (document := _parse_news(where, content, omitted)) is not None:
                 yield document

@@ -20,7 +20,7 @@ def find_records(folder: Path, stems: Sequence[str]) -> Path | None:
     return None
 
 
-def read_records(path: Path, progress: bool = False) -> Iterator[tuple[int, dict[str, Any]]]:
+def read_records(path: Path) -> Iterator[tuple[int, dict[str, Any]]]:
     """Yields (line or row number, record).
 
     Raises:
@@ -28,10 +28,10 @@ def read_records(path: Path, progress: bool = False) -> Iterator[tuple[int, dict
     """
     name = path.name.removesuffix(".gz")
     if name.endswith((".jsonl", ".json")):
-        yield from read_json_lines(path, progress)
+        yield from read_json_lines(path)
     elif name.endswith((".csv", ".tsv")):
         delimiter = "\t" if name.endswith(".tsv") else ","
-        yield from read_csv_rows(path, delimiter, progress=progress)
+        yield from read_csv_rows(path, delimiter)
     elif name.endswith(".parquet"):
         number = 0
         for batch in _parquet(path).iter_batches(1024):

@@ -3,12 +3,10 @@
 import html
 import re
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from pathlib import Path
 from typing import NamedTuple
-
-from tqdm import tqdm
 
 from crabjax.data.sources.common import (
     About,
@@ -17,6 +15,7 @@ from crabjax.data.sources.common import (
     Omitted,
     Prepared,
     missing_raw,
+    one_by_one,
     register_source,
     write_published,
 )
@@ -65,8 +64,7 @@ def _prepare(asked: Asked, keep: Callable[[int, int], bool]) -> Prepared:
     if not files:
         raise missing_raw(asked.raw, "*.sgm file", ABOUT)
     counts = {split: Counter() for split in _SPLITS.values()}
-    bar = tqdm(files, unit="file", disable=None if asked.progress else True)
-    for item in _items(bar, Omitted()):
+    for item in _items(files, Omitted()):
         counts[item.split].update(item.document.labels)
     train, test = counts["train"], counts["test"]
     kept = {topic for topic in train if keep(train[topic], test[topic])}
@@ -87,9 +85,9 @@ def _documents(
             yield item.document._replace(labels=labels)
 
 
-def _items(files: Iterable[Path], omitted: Omitted) -> Iterator[Item]:
+def _items(files: Sequence[Path], omitted: Omitted) -> Iterator[Item]:
     """The stories of the ModApte split that have a text."""
-    for file in files:
+    for file in one_by_one(files):
         found = 0
         # Latin-1: the one file with a byte that is not UTF-8 was written so.
         for attributes, content in _ITEM.findall(file.read_text(encoding="latin-1")):

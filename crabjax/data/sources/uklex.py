@@ -35,22 +35,20 @@ def prepare(asked: Asked) -> Prepared:
     are split already stay so.
     """
     if (whole := find_records(asked.raw, ("uk-lex18",))) is not None:
-        documents = partial(read_documents, whole, asked.progress)
+        documents = partial(read_documents, whole)
         return write_drawn(documents, asked, whole)
     stems = {"train": ("train",), "test": ("test",), "validation": ("validation", "dev")}
     paths = {name: find_records(asked.raw, own) for name, own in stems.items()}
     if paths["train"] is None or paths["test"] is None:
         raise missing_raw(asked.raw, "uk-lex18.jsonl or uk-lex18.jsonl.gz", ABOUT)
-    splits = {
-        name: partial(read_documents, path, asked.progress) for name, path in paths.items() if path
-    }
+    splits = {name: partial(read_documents, path) for name, path in paths.items() if path}
     return write_published(splits, asked)
 
 
-def read_documents(path: Path, progress: bool, omitted: Omitted) -> Iterator[Document]:
+def read_documents(path: Path, omitted: Omitted) -> Iterator[Document]:
     """The laws with at least one label: title, then body."""
     names = class_names(path, "labels")
-    for number, record in read_records(path, progress):
+    for number, record in read_records(path):
         where = f"{path}:{number}"
         labels, title = record.get("labels"), record.get("title", "")
         body = record.get("body", record.get("text"))

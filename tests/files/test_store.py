@@ -14,10 +14,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from crabjax import store
-from crabjax.files import DataWarning
-from crabjax.seals import open_sealed, seal
-from crabjax.store import HEADER, Plan, blocks_of, kept
+from crabjax.files import DataWarning, store
+from crabjax.files.seals import open_sealed, seal
+from crabjax.files.store import HEADER, Plan, blocks_of, kept
 
 PLAN = Plan("texts one", (10, 3), "int32")
 WHOLE = np.arange(30, dtype=np.int32).reshape(10, 3)
@@ -97,7 +96,7 @@ KILLED = """
 import sys, time
 import numpy as np
 from pathlib import Path
-from crabjax import store
+from crabjax.files import store
 store._SECONDS = 0.0
 plan = store.Plan("of this", (1000, 4), "float32")
 def blocks(start):
@@ -241,7 +240,7 @@ GATHER = """
 import os, sys
 import numpy as np
 from pathlib import Path
-from crabjax.store import Plan, kept
+from crabjax.files.store import Plan, kept
 
 path, rows, width = Path(sys.argv[1]), 200_000, 256
 plan = Plan("much", (rows, width), "int32")

@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from crabjax.seals import BrokenSealError, open_sealed, seal
+from crabjax.files.seals import BrokenSealError, open_sealed, seal
 
 RECORD = {"id": "d1", "labels": ["a", "é"], "score": 0.1, "nested": {"b": 1, "a": [None, True]}}
 

@@ -22,8 +22,8 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from crabjax.files import DataWarning, flush_folder
+from crabjax.files.seals import BrokenSealError, open_sealed, seal
 from crabjax.progress import counting
-from crabjax.seals import BrokenSealError, open_sealed, seal
 
 HEADER = 4096  # bytes: a page, so that the array begins on one
 PART = ".part"

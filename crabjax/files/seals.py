@@ -39,6 +39,10 @@ def open_sealed(record: Any) -> Any:
 
 
 def sum_of(content: Any) -> str:
-    """SHA-256 of a JSON-able value, shortened; the order of keys does not matter."""
-    text = json.dumps(content, sort_keys=True, ensure_ascii=True)
-    return hashlib.sha256(text.encode()).hexdigest()[:16]
+    """:func:`json_hash`, shortened."""
+    return json_hash(content)[:16]
+
+
+def json_hash(content: Any) -> str:
+    """SHA-256 of a JSON-able value; the order of keys does not matter."""
+    return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()

@@ -1,26 +1,18 @@
-"""Lines of text files, plain or gzipped, with errors that name file and line; whole writes."""
+"""Readers with errors that name file and line, and checks of what others have written."""
 
 import difflib
-import errno
 import gzip
 import hashlib
 import json
 import os
-import tempfile
 import zlib
 from array import array
 from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
 from pathlib import Path
-from typing import IO, Any
+from typing import Any
 
-from filelock import FileLock, Timeout
-from tqdm import tqdm
+from crabjax.progress import counting
 
-LOCK = ".lock"
-PRIVATE = 0o700  # of folders that hold people's texts
-_UMASK = os.umask(0o077)  # it can only be read by setting it
-os.umask(_UMASK)
 BYTE_ORDER_MARK = b"\xef\xbb\xbf"  # in UTF-8
 
 
@@ -49,22 +41,20 @@ def did_you_mean(
     return hint and f"; {hint}"
 
 
-def read_lines(
-    path: Path, encoding: str = "utf-8", progress: bool = False, starts: array | None = None
-) -> Iterator[str]:
+def read_lines(path: Path, encoding: str = "utf-8", starts: array | None = None) -> Iterator[str]:
     """Yields the decoded lines of a file, ends kept; ``.gz`` files are decompressed on the way.
 
     Args:
       path: the file.
       encoding: of its text.
-      progress: shows a progress bar over the bytes of the file.
       starts: gets the offset of each line in the file, or in what the archive holds.
 
     Raises:
       DataError: for a broken archive or a byte that the encoding does not know.
     """
-    number = offset = 0
-    with open(path, "rb") as raw, _bar(path, progress) as bar:
+    number = offset = done = 0
+    text, megabytes = f"reading {path.name}, MB", os.stat(path).st_size >> 20
+    with open(path, "rb") as raw, counting(text, megabytes) as advance:
         stream = gzip.GzipFile(fileobj=raw) if path.suffix == ".gz" else raw
         try:
             for number, line in enumerate(stream, start=1):
@@ -75,7 +65,8 @@ def read_lines(
                     starts.append(offset - len(line))
                 yield line.decode(encoding)
                 if number % 1024 == 0:
-                    bar.update(raw.tell() - bar.n)
+                    before, done = done, raw.tell() >> 20
+                    advance(done - before)
         except UnicodeDecodeError as error:
             byte = error.object[error.start]
             raise DataError(
@@ -85,18 +76,17 @@ def read_lines(
             ) from error
         except (EOFError, zlib.error, gzip.BadGzipFile) as error:
             raise DataError(f"{path}:{number + 1}: broken gzip file: {error}") from error
-        bar.update(raw.tell() - bar.n)
 
 
 def read_json_lines(
-    path: Path, progress: bool = False, starts: array | None = None
+    path: Path, starts: array | None = None
 ) -> Iterator[tuple[int, dict[str, Any]]]:
     """Yields (line number, object) for each line that is not blank; see :func:`read_lines`.
 
     Raises:
       DataError: for a line that is not one JSON object.
     """
-    for number, line in enumerate(read_lines(path, progress=progress, starts=starts), start=1):
+    for number, line in enumerate(read_lines(path, starts=starts), start=1):
         if line.isspace():
             continue
         try:
@@ -107,57 +97,6 @@ def read_json_lines(
             kind = type(record).__name__
             raise DataError(f"{path}:{number}: expected one JSON object a line, found {kind}")
         yield number, record
-
-
-@contextmanager
-def atomic_write(path: Path) -> Iterator[IO[bytes]]:
-    """A binary file that takes the name ``path`` only once it is complete and on the disk.
-
-    A reader, a crash or another writer sees the old file or the new one, whole.
-
-    Raises:
-      OSError: naming ``path``; an old file is intact.
-    """
-    path.parent.mkdir(parents=True, exist_ok=True)
-    # A name of its own: two writers at once must not write into one file.
-    handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.", suffix=".part")
-    try:
-        with os.fdopen(handle, "wb") as file:
-            yield file
-            file.flush()
-            os.fsync(file.fileno())
-        os.chmod(name, 0o666 & ~_UMASK)  # mkstemp's files are private; this is ordinary output
-        os.replace(name, path)
-    except BaseException as error:
-        os.unlink(name)
-        if isinstance(error, OSError) and error.filename in (None, name):  # as of a full disk
-            kept = "the old file is intact" if path.exists() else "no file was written"
-            reason = f"{error.strerror}; {kept}"
-            raise OSError(error.errno, reason, str(path)) from error
-        raise
-    flush_folder(path.parent)
-
-
-def write_text(path: Path, text: str) -> None:
-    """Replaces a file at once by UTF-8 text; see :func:`atomic_write`."""
-    with atomic_write(path) as file:
-        file.write(text.encode())
-
-
-def check_writable(path: Path) -> None:
-    """Makes the folder of a file to be written, and a file in it for a moment.
-
-    Raises:
-      OSError: naming ``path``, if it could not be written; better now than after the work.
-    """
-    if path.is_dir():
-        raise IsADirectoryError(errno.EISDIR, "expected a file to write, found a folder", str(path))
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        with tempfile.TemporaryFile(dir=path.parent):
-            pass
-    except OSError as error:
-        raise OSError(error.errno, f"cannot be written: {error.strerror}", str(path)) from error
 
 
 def sha256(path: Path) -> str:
@@ -194,45 +133,6 @@ def check_json(path: Path) -> None:
         json.loads(path.read_bytes())
     except ValueError as error:
         raise DataError(f"{path}: malformed JSON: {error}") from error
-
-
-@contextmanager
-def lock(folder: Path, *, wait: bool = True, name: str = LOCK) -> Iterator[None]:
-    """Keeps other processes out of a folder that is being written to.
-
-    Args:
-      folder: made if need be; the lock is a file in it.
-      name: of that file: work that takes long has one of its own, so that others need not wait.
-      wait: until the other is done; else see below.
-
-    Raises:
-      BlockingIOError: if another has the lock and nobody wants to wait.
-    """
-    held = FileLock(folder / name, timeout=-1 if wait else 0)
-    try:
-        held.acquire()
-    except Timeout:
-        raise BlockingIOError(errno.EAGAIN, "locked by another process", str(folder)) from None
-    try:
-        yield
-    finally:
-        held.release()
-
-
-def flush_folder(folder: Path) -> None:
-    """Without it, a power failure may bring back the old file."""
-    handle = os.open(folder, os.O_RDONLY)
-    try:
-        os.fsync(handle)
-    finally:
-        os.close(handle)
-
-
-def _bar(path: Path, shown: bool) -> tqdm:
-    hidden = None if shown else True  # None: hidden unless a terminal is there to see it
-    return tqdm(
-        total=path.stat().st_size, unit="B", unit_scale=True, desc=path.name, disable=hidden
-    )
 
 
 def _without_mark(path: Path, line: bytes) -> bytes:

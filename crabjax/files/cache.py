@@ -1,13 +1,10 @@
 """The user's cache folder: arrays of documents, and compiled programs."""
 
-import hashlib
-import json
 import os
 import warnings
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
-from typing import Any
 
 import jax
 
@@ -20,11 +17,6 @@ def cache_folder() -> Path:
         return Path(own).expanduser()
     base = os.environ.get("XDG_CACHE_HOME")
     return (Path(base) if base else Path.home() / ".cache") / "crabjax"
-
-
-def settings_hash(settings: Any) -> str:
-    """SHA-256 of a JSON-able value; the order of keys does not matter."""
-    return hashlib.sha256(json.dumps(settings, sort_keys=True).encode()).hexdigest()
 
 
 @contextmanager
