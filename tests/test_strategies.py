@@ -227,6 +227,23 @@ def test_a_name_is_registered_once():
         register("crab")(lambda key, pool, query_size, config: None)  # pyright: ignore
 
 
+def test_a_strategy_that_says_nothing_of_its_needs_sees_a_sample_and_what_is_labelled(monkeypatch):
+    monkeypatch.setattr(base, "_registry", dict(base._registry))
+    seen = []
+
+    @register("mine")
+    def mine(key, pool, query_size, config):
+        seen.append(pool)
+        return Selection(pool.unlabelled[:query_size], {})
+
+    config = dataclasses.replace(CONFIG, candidate_limit=20, first_look=30)
+    mine(jax.random.key(0), make_pool()._replace(features=None), 7, config)
+    assert len(seen[0].candidates) == len(seen[0].unlabelled) == 20
+    assert len(seen[0].looked.anchors) == 0
+    assert mine.needs_labelled
+    mine.check_members(1)  # warns of nothing
+
+
 @pytest.mark.parametrize(
     ("choose", "message"),
     [

@@ -65,6 +65,8 @@ def test_hard_documents_decay_over_rounds():
 def test_a_pool_that_says_nothing_of_rounds_is_in_its_first():
     pool = Pool(*pool_of()[:5])
     assert query(pool).info["candidates"]["hard"] == 8
+    # one round is all there is, as far as it says: the next comes after the last
+    assert query(pool._replace(round=1)).info["candidates"]["hard"] == 0
 
 
 def test_a_source_that_is_switched_off_gives_nothing():
