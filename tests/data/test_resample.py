@@ -132,12 +132,13 @@ def test_the_search_goes_on_after_steps_without_a_better_exchange(seed):
     np.testing.assert_array_equal(np.sort(order), np.arange(2000))
 
 
-def test_the_search_ends_after_its_patience():
+@pytest.mark.parametrize("better", [0, 1, 3])
+def test_the_search_ends_after_its_patience_since_the_last_better_exchange(better):
     calls = []
 
     def error(counts):
         calls.append(counts.shape)
-        return np.ones(counts.shape[:-1])
+        return np.full(counts.shape[:-1], 9.0 - min(len(calls) - 1, better))
 
     module._exchange(np.eye(4, dtype=np.int64), np.arange(4), 2, error, np.random.default_rng(0))
-    assert calls == [(4,), *[(module._PROPOSALS, 4)] * module._PATIENCE]
+    assert calls == [(4,), *[(module._PROPOSALS, 4)] * (better + module._PATIENCE)]
