@@ -94,6 +94,18 @@ def test_labels_outside_the_labelled_set_are_never_read(name):
 
 
 @pytest.mark.parametrize("name", EXPECTED)
+def test_predictions_of_labelled_documents_are_asked_for_where_they_are_read(name):
+    pool, picks = make_pool(labelled=30), []
+    right = np.where(pool.labels[pool.labelled], np.float32(4), np.float32(-4))
+    for sign in (1, -1):
+        logits, features = np.array(pool.logits), np.array(pool.features)
+        logits[:, pool.labelled] = sign * right
+        features[pool.labelled] *= sign
+        picks.append(select(name, pool._replace(logits=logits, features=features)).indices)
+    assert np.array_equal(*picks) != get_strategy(name).needs_labelled
+
+
+@pytest.mark.parametrize("name", EXPECTED)
 def test_inputs_stay_as_they_are(name):
     pool = make_pool()
     select(name, pool)
