@@ -213,6 +213,7 @@ SQUARE = np.eye(3, dtype=np.float32)
         (r"labels: expected at least one entry", lambda: label_correlation(SQUARE[:0])),
         (r"labels: expected labels 0 or 1, found 2.0 at", lambda: label_correlation(2 * SQUARE)),
         (r"labels: expected labels 0 or 1, found nan", lambda: label_correlation(SQUARE * np.nan)),
+        (r"new_labels: expected labels 0 or 1", lambda: update(label_correlation(SQUARE), -SQUARE)),
         (r"K = 3 .* found 2", lambda: update(label_correlation(SQUARE), SQUARE[:, :2])),
         (r"positive: expected K = 3", lambda: correlation_attention(SQUARE[:, :2])),
         (r"min_support: expected at least 0", lambda: label_correlation(SQUARE, -1)),
