@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from crabjax.scoring import BetaRule, expected_loss_reduction, total_loss_reduction
-from crabjax.scoring.gain import _at_once, _matrix_product, _one_by_one, _unrolled_product
+from crabjax.scoring.gain import _at_once, _matrix_product, _one_by_one, _unrolled_product, gains
 
 WAYS = {"tpu": (_matrix_product, 128), "gpu": (_unrolled_product, 1)}
 
@@ -39,6 +39,19 @@ def test_all_labels_at_once_equal_one_by_one(way, labels, members, rule, total):
     found = _at_once(*arrays, rule=rule, total=total, product=product, lanes=lanes)
     assert found.shape == ((7,) if total else (7, 11))
     np.testing.assert_allclose(found, expected, rtol=2e-5)
+
+
+@pytest.mark.parametrize(
+    ("platform", "rule", "loops"),
+    [
+        *(("cpu", (0.1, 3), True), ("tpu", (0.1, 3), False), ("cuda", (0.1, 3), False)),
+        ("cuda", (0.5, 1.7), True),  # a long formula, label by label anywhere
+    ],
+)
+def test_accelerators_go_through_no_loop_over_labels(platform, rule, loops):
+    sizes = [jax.ShapeDtypeStruct(size, jnp.float32) for size in ((5, 7, 3), (5, 11, 3), (3,))]
+    traced = jax.jit(gains, static_argnums=(3, 4)).trace(*sizes, BetaRule(*rule), False)
+    assert ("stablehlo.while" in traced.lower(lowering_platforms=(platform,)).as_text()) == loops
 
 
 @pytest.mark.parametrize("way", WAYS)
