@@ -171,6 +171,7 @@ def test_scores_attend_to_labels_as_the_labelled_documents_have_them():
     weights = [1 + sum(both[m][n] / (2 * largest[n]) for n in range(5) if n != m) for m in range(5)]
     config = dataclasses.replace(CONFIG, anchor_fraction=1.0, min_support=1)
     selection = query(pool, config)
+    assert selection.scores is not None
     members = 1 / (1 + np.exp(-pool.logits))
     gains = expected_loss_reduction(
         members[:, selection.indices],
