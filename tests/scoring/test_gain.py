@@ -1,5 +1,7 @@
 """What accelerators are given, run on a CPU, against the labels one by one."""
 
+from typing import NamedTuple
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -7,6 +9,14 @@ import pytest
 
 from crabjax.scoring import BetaRule, expected_loss_reduction, total_loss_reduction
 from crabjax.scoring.gain import _at_once, _matrix_product, _one_by_one, _unrolled_product, gains
+
+
+class HalfBrier(NamedTuple):
+    """The rule of alpha = beta = 1 as one's own."""
+
+    def entropy(self, q):
+        return q * (1 - q) / 2
+
 
 WAYS = {"tpu": (_matrix_product, 128), "gpu": (_unrolled_product, 1)}
 
@@ -82,3 +92,12 @@ def test_totals_are_row_sums_and_padding_adds_nothing(rule):
     np.testing.assert_allclose(score(first, padded), totals, rtol=1e-6)
     on_device = score(jnp.asarray(first), jnp.asarray(second))
     np.testing.assert_allclose(on_device, totals, rtol=1e-6)
+
+
+def test_a_rule_of_ones_own_gives_the_gains_of_the_same_rule_of_the_family():
+    candidates, anchors, weights = by_label(4)
+    first, second = (np.moveaxis(np.asarray(one), 0, 2) for one in (candidates, anchors))
+    found = expected_loss_reduction(first, second, HalfBrier(), weights)
+    expected = expected_loss_reduction(first, second, BetaRule(1, 1), weights)
+    np.testing.assert_allclose(found, expected, atol=1e-6)
+    assert np.min(expected, axis=0).max() > 1e-4
