@@ -80,5 +80,5 @@ def _average_precision(probs: jax.Array, labels: jax.Array) -> jax.Array:
 
 
 def _ratio(numerator: jax.Array, denominator: jax.Array) -> jax.Array:
-    """numerator / denominator, 0 where nothing was counted."""
-    return jnp.where(denominator > 0, numerator / jnp.maximum(denominator, 1e-30), 0.0)
+    """Of counts; 0 where nothing was counted, which leaves nothing to divide."""
+    return numerator / jnp.maximum(denominator, 1)

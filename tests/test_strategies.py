@@ -94,6 +94,18 @@ def test_labels_outside_the_labelled_set_are_never_read(name):
 
 
 @pytest.mark.parametrize("name", EXPECTED)
+def test_predictions_of_labelled_documents_are_asked_for_where_they_are_read(name):
+    pool, picks = make_pool(labelled=30), []
+    right = np.where(pool.labels[pool.labelled], np.float32(4), np.float32(-4))
+    for sign in (1, -1):
+        logits, features = np.array(pool.logits), np.array(pool.features)
+        logits[:, pool.labelled] = sign * right
+        features[pool.labelled] *= sign
+        picks.append(select(name, pool._replace(logits=logits, features=features)).indices)
+    assert np.array_equal(*picks) != get_strategy(name).needs_labelled
+
+
+@pytest.mark.parametrize("name", EXPECTED)
 def test_inputs_stay_as_they_are(name):
     pool = make_pool()
     select(name, pool)
@@ -225,6 +237,23 @@ def test_a_strategy_stays_as_it_was_registered():
 def test_a_name_is_registered_once():
     with pytest.raises(ValueError, match="already registered"):
         register("crab")(lambda key, pool, query_size, config: None)  # pyright: ignore
+
+
+def test_a_strategy_that_says_nothing_of_its_needs_sees_a_sample_and_what_is_labelled(monkeypatch):
+    monkeypatch.setattr(base, "_registry", dict(base._registry))
+    seen = []
+
+    @register("mine")
+    def mine(key, pool, query_size, config):
+        seen.append(pool)
+        return Selection(pool.unlabelled[:query_size], {})
+
+    config = dataclasses.replace(CONFIG, candidate_limit=20, first_look=30)
+    mine(jax.random.key(0), make_pool()._replace(features=None), 7, config)
+    assert len(seen[0].candidates) == len(seen[0].unlabelled) == 20
+    assert len(seen[0].looked.anchors) == 0
+    assert mine.needs_labelled
+    mine.check_members(1)  # warns of nothing
 
 
 @pytest.mark.parametrize(

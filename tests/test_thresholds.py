@@ -58,6 +58,8 @@ def test_nothing_is_learnt_from_probabilities_of_zero():
     assert expected_f1_threshold(np.zeros((3, 2))) == (0.5, 0.0)
     with pytest.raises(ValueError, match="probabilities"):
         expected_f1_threshold(np.array([0.2, 1.1]))
+    with pytest.raises(ValueError, match="probabilities: expected at least one entry"):
+        expected_f1_threshold(np.zeros((0, 2)))
 
 
 def test_an_ensemble_is_judged_by_its_mean_on_the_given_rows():
@@ -106,3 +108,12 @@ def test_what_a_strategy_took_counts_as_before(sample):
     assert mean_threshold(mean, seen, picked, len(left)) == pytest.approx(found, abs=1e-6)
     alone = ensemble_threshold(logits, left[:0], picked)
     assert alone == pytest.approx(expected_f1_threshold(mean[taken]).value, abs=0.02)
+
+
+def test_a_single_document_that_is_left_counts_like_those_that_were_taken():
+    for left in GENERATOR.uniform(0.02, 0.9, (40, 1, 3)):
+        taken = np.round(GENERATOR.uniform(0, 0.9, (1, 3)), 2) + 0.005
+        expected = expected_f1_threshold(np.concatenate([left, taken])).value
+        picked, logits = in_bins(taken), np.log(left / (1 - left))[None]
+        assert mean_threshold(left, np.array([0]), picked) == pytest.approx(expected)
+        assert ensemble_threshold(logits, np.array([0]), picked) == pytest.approx(expected)

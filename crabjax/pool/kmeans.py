@@ -57,8 +57,7 @@ def starting_rows(embeddings: np.ndarray, count: int, generator: np.random.Gener
         best = np.argmin(nearer.sum(axis=1))
         rows[position], nearest = tried[best], nearer[best]
         cumulative = np.cumsum(nearest, dtype=np.float64)
-        drawn = np.searchsorted(cumulative, generator.random(trials) * cumulative[-1])
-        tried = np.minimum(drawn, len(embeddings) - 1)
+        tried = np.searchsorted(cumulative, generator.random(trials) * cumulative[-1])
     return rows
 
 

@@ -67,11 +67,11 @@ class Strategy:
     name: str
     select: Select
     needs_features: Callable[[StrategyConfig], bool]
-    needs_disagreement: bool = False
-    needs_anchors: bool = False
-    needs_labelled: bool = True
-    needs_all: Callable[[StrategyConfig], bool] = lambda _: False
-    narrows: bool = False
+    needs_disagreement: bool
+    needs_anchors: bool
+    needs_labelled: bool
+    needs_all: Callable[[StrategyConfig], bool]
+    narrows: bool
 
     def check_members(self, members: int) -> None:
         """Warns where a strategy could only pick arbitrary documents.

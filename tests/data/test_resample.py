@@ -71,12 +71,13 @@ def mean_ir(counts):
     return np.mean(max(counts) / np.asarray(counts))
 
 
+@pytest.mark.parametrize("rarest", [100, 1])
 @pytest.mark.parametrize("target", [1.0, 1.3, 4.0, 20.0])
-def test_wanted_counts_are_a_power_of_the_counts_with_the_target(target):
-    counts = np.array([900, 100, 400, 300])
+def test_wanted_counts_are_a_power_of_the_counts_with_the_target(target, rarest):
+    counts = np.array([900, rarest, 400, 300])
     wanted = target_counts(counts, 5000, 10_000, target, MEAN_IR)
     assert mean_ir(wanted) == pytest.approx(target, rel=1e-9)
-    assert wanted.sum() == pytest.approx(1700 / 2)  # as many labels a document as before
+    assert wanted.sum() == pytest.approx(counts.sum() / 2)  # as many labels a document as before
     powers = np.log(wanted[0] / wanted[1:]) / np.log(counts[0] / counts[1:])
     np.testing.assert_allclose(powers, powers[0], atol=1e-9)
 
@@ -116,8 +117,9 @@ def test_every_label_keeps_three_documents_though_two_would_meet_the_target():
     corpus = singles(a=300, b=40)
     part = resample(corpus, ("a", "b"), 100, 16.9, 0, "mean_ir")  # (97 / 3 + 1) / 2 = 16.67
     assert part.corpus.label_matrix(("a", "b")).sum(axis=0).tolist() == [97, 3]
-    with pytest.raises(DataError, match=r"the nearest found is 16\.67"):
-        resample(corpus, ("a", "b"), 100, 25.0, 0, "mean_ir")  # the mean of 98 / 2 and 1
+    for target in (25.0, 17.1):  # the mean of 98 / 2 and 1; 2.5% more than there is
+        with pytest.raises(DataError, match=r"the nearest found is 16\.67"):
+            resample(corpus, ("a", "b"), 100, target, 0, "mean_ir")
 
 
 @pytest.mark.parametrize("seed", range(3))
@@ -130,12 +132,13 @@ def test_the_search_goes_on_after_steps_without_a_better_exchange(seed):
     np.testing.assert_array_equal(np.sort(order), np.arange(2000))
 
 
-def test_the_search_ends_after_its_patience():
+@pytest.mark.parametrize("better", [0, 1, 3])
+def test_the_search_ends_after_its_patience_since_the_last_better_exchange(better):
     calls = []
 
     def error(counts):
         calls.append(counts.shape)
-        return np.ones(counts.shape[:-1])
+        return np.full(counts.shape[:-1], 9.0 - min(len(calls) - 1, better))
 
     module._exchange(np.eye(4, dtype=np.int64), np.arange(4), 2, error, np.random.default_rng(0))
-    assert calls == [(4,), *[(module._PROPOSALS, 4)] * module._PATIENCE]
+    assert calls == [(4,), *[(module._PROPOSALS, 4)] * (better + module._PATIENCE)]

@@ -114,19 +114,28 @@ def test_prediction_with_parameters_that_lie_on_the_devices(alone):
 
 
 @pytest.mark.parametrize("weights", [None, np.array([1, 0, 2.5], np.float32)])
-def test_scores(weights):
+def test_scores(weights, monkeypatch):
     logits = GENERATOR.normal(size=(5, 700, LABELS)).astype(np.float32)
     candidates = np.arange(3, 650)
     probabilities = expit(logits[:, 650:670])
     probabilities[:, 17:] = 0  # padding
     anchors = Anchors(probabilities, 17)
     expected = pool_gains(logits, candidates, anchors, BetaRule(), weights)
+    devices = []
+
+    def noted(*given):
+        scores = _score_on_mesh(*given)
+        devices.append(len(scores.sharding.device_set))
+        return scores
+
+    monkeypatch.setattr("crabjax.pool.score._score_on_mesh", noted)
     with on(4, 2):
         found = pool_gains(logits, candidates, anchors, BetaRule(), weights)
         totals = pool_totals(logits, candidates, anchors, BetaRule(), weights)
     assert found.shape == (647, 17)
     np.testing.assert_allclose(found, expected, rtol=1e-5, atol=1e-9)
     np.testing.assert_allclose(totals, expected.sum(axis=1), rtol=1e-5)
+    assert devices == [8, 8]
 
 
 def shape(*size, dtype: Any = jnp.float32) -> Any:

@@ -1,6 +1,7 @@
 """Steps on the rows of training words against optax on the whole table."""
 
 from functools import partial
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -8,10 +9,13 @@ import numpy as np
 import optax
 import pytest
 
-from crabjax.config import EnsembleConfig
+from crabjax.config import EnsembleConfig, ModelConfig
 from crabjax.ensemble import word_rows
 from crabjax.ensemble.optimizer import learn, start_training
+from crabjax.ensemble.step import Recipe
+from crabjax.ensemble.train import TrainingData, start
 from crabjax.ensemble.word_rows import put_rows, renumber, take_rows, training_words
+from crabjax.models import build_model
 
 MEMBERS, VOCABULARY, WIDTH = 2, 21, 3
 TOKENS = np.array([[3, 9, 20], [9, 12, 0], [15, 7, 0], [1, 2, 4], [16, 17, 18]], np.int32)
@@ -122,3 +126,16 @@ def plain_steps(config: EnsembleConfig, documents: int, params, gradients):
 
     with jax.numpy_dtype_promotion("standard"):
         return run(params, gradients)
+
+
+def test_no_other_rows_are_trained():
+    model = build_model(ModelConfig("text_cnn", embedding=WIDTH, kernels=2, widths=(1,)), 1000, 2)
+    words = training_words(TOKENS, ROWS, COUNTS, 1000)
+    keys = jax.random.split(jax.random.key(0), MEMBERS)
+    documents: Any = TOKENS, np.zeros((5, 2), np.float32), keys, ROWS, COUNTS, ROWS, words
+    data = TrainingData(*documents)
+    params = jax.eval_shape(jax.vmap(model.init), keys)
+    _, training = jax.eval_shape(partial(start, Recipe(model, EnsembleConfig(), 8)), params, data)
+    assert model.table is not None
+    assert params[model.table].shape == (MEMBERS, 1000, WIDTH)
+    assert training.trained.params[model.table].shape == (MEMBERS, words.shape[1], WIDTH)

@@ -1,4 +1,6 @@
 import dataclasses
+from math import sqrt
+from statistics import variance
 
 import numpy as np
 import pytest
@@ -145,3 +147,13 @@ def test_what_a_sample_says_of_all_documents():
 def test_a_sample_of_one_has_no_error_that_could_be_told():
     traits = traits_of(pool_of(nothing=3))
     assert traits.at(np.array([1])).left(3)["hard_left_standard_error"] == 0
+
+
+@pytest.mark.parametrize("sample", [[1, 4], [1, 4, 5]])
+def test_the_standard_error_of_a_small_sample_by_the_textbook(sample):
+    """``sqrt(s^2 / n)`` with s^2 of n - 1 degrees of freedom, less the share that was seen."""
+    traits = traits_of(pool_of(nothing=3, root=7))
+    found = traits.at(np.array(sample)).left(10)["hard_left_standard_error"]
+    hard = [float(place < 3) for place in sample]
+    unseen = 1 - len(sample) / 10
+    assert found == pytest.approx(10 * sqrt(variance(hard) / len(sample) * unseen))

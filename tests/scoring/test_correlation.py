@@ -171,6 +171,17 @@ def test_labels_that_imply_each_other_both_stay():
     np.testing.assert_array_equal(kept, [[False, True, True]])  # 2 implies 0, one way only
 
 
+@pytest.mark.parametrize("form", [np.int32, np.float32, list])
+def test_pseudo_labels_may_be_numbers_or_lists(form):
+    positive = np.array([[1, 0.9, 0.1], [0.2, 1, 0.1], [0.1, 0.1, 1]], np.float32)
+    pseudo = np.array([[1, 1, 0], [1, 0, 1]], bool)
+    given = pseudo.tolist() if form is list else pseudo.astype(form)
+    kept = drop_implied_labels(given, positive, 0.6827)
+    np.testing.assert_array_equal(kept, [[False, True, False], [True, False, True]])
+    negative = positive - np.eye(3, dtype=np.float32)
+    np.testing.assert_array_equal(has_exclusive_pair(given, negative, 0.6827), [True, False])
+
+
 def test_everything_works_under_jit():
     labels = np.random.default_rng(2).random((9, 4)) < 0.4
 
@@ -213,6 +224,7 @@ SQUARE = np.eye(3, dtype=np.float32)
         (r"labels: expected at least one entry", lambda: label_correlation(SQUARE[:0])),
         (r"labels: expected labels 0 or 1, found 2.0 at", lambda: label_correlation(2 * SQUARE)),
         (r"labels: expected labels 0 or 1, found nan", lambda: label_correlation(SQUARE * np.nan)),
+        (r"new_labels: expected labels 0 or 1", lambda: update(label_correlation(SQUARE), -SQUARE)),
         (r"K = 3 .* found 2", lambda: update(label_correlation(SQUARE), SQUARE[:, :2])),
         (r"positive: expected K = 3", lambda: correlation_attention(SQUARE[:, :2])),
         (r"min_support: expected at least 0", lambda: label_correlation(SQUARE, -1)),

@@ -139,6 +139,7 @@ def test_which_rules_have_a_rational_fit():
     assert rational_sides(BetaRule(0.1, 3), 5) == (Side(BetaRule(0.1, 3), False),)
     assert rational_sides(BetaRule(3, 0.1), 5) == (Side(BetaRule(0.1, 3), True),)
     assert rational_sides(BetaRule(0.5, 6), 5) == (Side(BetaRule(0.5, 6), False),)
+    assert rational_sides(BetaRule(2.5, 1), 5) == (Side(BetaRule(2.5, 1), False),)
     assert rational_sides(BetaRule(0, 0), 5) == log
     for neither in ((0.5, 1.7), (0.5, 0), (0, 0.5), (0.5, 7), (7, 0.5)):
         assert rational_sides(BetaRule(*neither), 5) == ()

@@ -1,12 +1,22 @@
 """What accelerators are given, run on a CPU, against the labels one by one."""
 
+from typing import NamedTuple
+
 import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
 
 from crabjax.scoring import BetaRule, expected_loss_reduction, total_loss_reduction
-from crabjax.scoring.gain import _at_once, _matrix_product, _one_by_one, _unrolled_product
+from crabjax.scoring.gain import _at_once, _matrix_product, _one_by_one, _unrolled_product, gains
+
+
+class HalfBrier(NamedTuple):
+    """The rule of alpha = beta = 1 as one's own."""
+
+    def entropy(self, q):
+        return q * (1 - q) / 2
+
 
 WAYS = {"tpu": (_matrix_product, 128), "gpu": (_unrolled_product, 1)}
 
@@ -41,6 +51,22 @@ def test_all_labels_at_once_equal_one_by_one(way, labels, members, rule, total):
     np.testing.assert_allclose(found, expected, rtol=2e-5)
 
 
+@pytest.mark.parametrize(
+    ("platform", "rule", "loops"),
+    [
+        *(("cpu", (0.1, 3), True), ("tpu", (0.1, 3), False), ("cuda", (0.1, 3), False)),
+        ("cuda", (0.5, 1.7), True),  # a long formula, label by label anywhere
+    ],
+)
+def test_accelerators_go_through_no_loop_over_labels(platform, rule, loops):
+    sizes = [jax.ShapeDtypeStruct(size, jnp.float32) for size in ((5, 7, 3), (5, 11, 3), (3,))]
+    traced = jax.jit(gains, static_argnums=(3, 4)).trace(*sizes, BetaRule(*rule), False)
+    text = traced.lower(lowering_platforms=(platform,)).as_text()
+    assert ("stablehlo.while" in text) == loops
+    # a TPU multiplies in bfloat16 unless it is told otherwise: small gains would be rounding
+    assert text.count("stablehlo.dot_general") == text.count("precision = [HIGHEST, HIGHEST]")
+
+
 @pytest.mark.parametrize("way", WAYS)
 def test_small_gains_keep_their_digits_at_once(way):
     """Gains of 1e-12 and less, against float64, which goes by another formula."""
@@ -66,3 +92,12 @@ def test_totals_are_row_sums_and_padding_adds_nothing(rule):
     np.testing.assert_allclose(score(first, padded), totals, rtol=1e-6)
     on_device = score(jnp.asarray(first), jnp.asarray(second))
     np.testing.assert_allclose(on_device, totals, rtol=1e-6)
+
+
+def test_a_rule_of_ones_own_gives_the_gains_of_the_same_rule_of_the_family():
+    candidates, anchors, weights = by_label(4)
+    first, second = (np.moveaxis(np.asarray(one), 0, 2) for one in (candidates, anchors))
+    found = expected_loss_reduction(first, second, HalfBrier(), weights)
+    expected = expected_loss_reduction(first, second, BetaRule(1, 1), weights)
+    np.testing.assert_allclose(found, expected, atol=1e-6)
+    assert np.min(expected, axis=0).max() > 1e-4

@@ -78,6 +78,7 @@ def test_takes_the_smallest_errors_of_the_shortlist(monkeypatch):
     generator = np.random.default_rng(0)
     features = generator.normal(size=(40, 5)).astype(np.float32)
     logits = generator.normal(size=(2, 40, 3)).astype(np.float32)
+    logits[:, [13, 16], 0] = [[0.5, 0.25], [-0.5, -0.25]]  # decisions of zero predict no label
     labels = generator.random((40, 3)) < 0.4
     labelled, unlabelled = np.arange(10), np.arange(12, 40)
     listed = np.array([1, 4, 7, 8, 20])

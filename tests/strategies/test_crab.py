@@ -65,6 +65,8 @@ def test_hard_documents_decay_over_rounds():
 def test_a_pool_that_says_nothing_of_rounds_is_in_its_first():
     pool = Pool(*pool_of()[:5])
     assert query(pool).info["candidates"]["hard"] == 8
+    # one round is all there is, as far as it says: the next comes after the last
+    assert query(pool._replace(round=1)).info["candidates"]["hard"] == 0
 
 
 def test_a_source_that_is_switched_off_gives_nothing():
@@ -95,10 +97,11 @@ def test_without_limits_every_unlabelled_document_is_a_candidate():
         assert found["fill"] == 0 < min(found["label_wise"], found["hard"])
 
 
-def test_the_limit_holds_for_all_candidates_and_never_falls_below_the_query():
-    config = dataclasses.replace(CONFIG, per_label=None, hard_size=None)
-    for limit, expected in ((50, 50), (3, 10)):
-        found = query(pool_of(), dataclasses.replace(config, candidate_limit=limit))
+@pytest.mark.parametrize("refined", [{}, {"per_label": None, "hard_size": None}])
+def test_the_limit_holds_for_all_candidates_and_never_falls_below_the_query(refined):
+    for limit, expected in ((15, 15), (3, 10)):
+        config = dataclasses.replace(CONFIG, candidate_limit=limit, **refined)
+        found = query(pool_of(), config)
         assert sum(found.info["candidates"].values()) == expected
         assert len(set(found.indices)) == 10
 
@@ -153,6 +156,28 @@ def test_every_document_is_scored_once_whatever_the_drawing(monkeypatch):
     members = 1 / (1 + np.exp(-pool.logits))
     gains = expected_loss_reduction(
         members[:, selection.indices], members[:, pool.unlabelled], BetaRule()
+    )
+    np.testing.assert_allclose(selection.scores, np.mean(gains, axis=1), rtol=1e-4)
+
+
+def test_scores_attend_to_labels_as_the_labelled_documents_have_them():
+    """Eq. 13 by counting, and Eq. 11 as one weight a label."""
+    pool = pool_of()
+    both = [
+        [np.sum(m & n) / n.sum() for n in pool.labels[pool.labelled].T]
+        for m in pool.labels[pool.labelled].T
+    ]
+    largest = [max(both[m][n] for m in range(5) if m != n) for n in range(5)]
+    weights = [1 + sum(both[m][n] / (2 * largest[n]) for n in range(5) if n != m) for m in range(5)]
+    config = dataclasses.replace(CONFIG, anchor_fraction=1.0, min_support=1)
+    selection = query(pool, config)
+    assert selection.scores is not None
+    members = 1 / (1 + np.exp(-pool.logits))
+    gains = expected_loss_reduction(
+        members[:, selection.indices],
+        members[:, pool.unlabelled],
+        BetaRule(),
+        np.array(weights, np.float32),
     )
     np.testing.assert_allclose(selection.scores, np.mean(gains, axis=1), rtol=1e-4)
 

@@ -82,3 +82,11 @@ def test_a_pool_by_hand_must_be_sorted():
     pool = Pool.of(**GOOD)._replace(unlabelled=np.array([3, 0, 1]))
     with pytest.raises(PoolError, match=r"sorted, distinct rows; Pool\.of sorts them"):
         get_strategy("random")(jax.random.key(0), pool, 1, StrategyConfig())
+
+
+def test_probabilities_are_the_mean_of_the_members_by_rows_of_the_training_set():
+    pool = Pool.of(**GOOD)
+    expected = [np.mean([1 / (1 + np.exp(-one[row])) for one in LOGITS], axis=0) for row in (8, 3)]
+    np.testing.assert_allclose(pool.probabilities(np.array([8, 3])), expected, rtol=1e-6)
+    part = pool._replace(rows=np.arange(20, 120, 10))  # document 100 is in the ninth row
+    np.testing.assert_allclose(part.probabilities(np.array([100, 50])), expected, rtol=1e-6)
