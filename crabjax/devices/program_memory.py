@@ -24,6 +24,10 @@ _FUSED = frozenset(
     stack stop_gradient sub tanh transpose xor
     """.split()  # noqa: SIM905
 )
+# Of these, what puts elements elsewhere.
+_MOVED = frozenset(
+    ("broadcast_in_dim", "concatenate", "pad", "rev", "slice", "split", "stack", "transpose")
+)
 # Compilers for CPU store these rather than compute them once for every use.
 _COSTLY_ON_CPU = frozenset(("erf", "erfc", "exp", "log", "log1p", "logistic", "pow", "tanh"))
 # The same memory, read as another shape.
@@ -61,16 +65,16 @@ def _temporary_bytes(jaxpr: Any, platform: str) -> int:
     program = _in_order(_flat(jaxpr, platform), platform)
     last_use, stored = _uses(program, platform)
     results = set(_variables(program.outvars))
-    roots = _roots(program, stored)
+    replaceable = _replaceable(program, stored - results) if platform != "cpu" else {}
     alive: dict[Any, int] = {}
     most = 0
     for position, equation in enumerate(program.eqns):
         inner = inner_programs(equation, platform)
         inside = max((_temporary_bytes(one, platform) for one in inner), default=0)
         carried = _carried(equation)
-        for one in _replaced(equation, roots, stored, platform):
-            if last_use[one] == position:
-                alive.pop(one, None)
+        for result in equation.outvars:
+            if (taken := replaceable.get(result)) and last_use[taken] == position:
+                alive.pop(taken, None)
         alive |= {
             variable: size
             for variable, size in _sizes(equation, platform)
@@ -145,15 +149,27 @@ def _in_order(program: _Flat, platform: str) -> _Flat:
     return program._replace(eqns=[program.eqns[one] for one in order])
 
 
-def _replaced(equation: Any, roots: Any, stored: set[Any], platform: str) -> Iterator[Any]:
-    """What a result that is computed in passing takes the place of, if that is not read again."""
-    if platform == "cpu" or equation.primitive.name not in _FUSED:
-        return
-    for result in equation.outvars:
-        if result in stored:
-            sources = set().union(*(roots.get(one, {one}) for one in _variables(equation.invars)))
-            alike = [one for one in sources if one.aval.shape == result.aval.shape]
-            yield from [one for one in alike if one.aval.dtype == result.aval.dtype][:1]
+def _replaceable(program: _Flat, stored: set[Any]) -> dict[Any, Any]:
+    """By what is stored, what else that is, if not read again, may leave it its place.
+
+    Something of the same size that it is computed from element by element.
+    """
+    sources: dict[Any, dict[Any, bool]] = {}  # of a value; whether elements stay where they are
+    for equation in (one for one in program.eqns if one.primitive.name in _FUSED):
+        own: dict[Any, bool] = {}
+        for given in _variables(equation.invars):
+            for one, stays in (
+                {given: True} if given in stored else sources.get(given, {})
+            ).items():
+                own[one] = own.get(one, True) and stays and equation.primitive.name not in _MOVED
+        sources |= dict.fromkeys(equation.outvars, own)
+    like = lambda one: (one.aval.shape, one.aval.dtype)
+    found = {}
+    for one in stored:
+        staying = [other for other, stays in sources.get(one, {}).items() if stays]
+        if alike := [other for other in staying if like(other) == like(one)]:
+            found[one] = alike[0]
+    return found
 
 
 def _carried(equation: Any) -> dict[Any, Any]:
@@ -168,12 +184,21 @@ def _carried(equation: Any) -> dict[Any, Any]:
     return {}
 
 
-def _sliced(equation: Any) -> list[Any]:
-    """What a loop that is written out takes a slice of in every turn."""
+def _read_where_they_lie(equation: Any, makers: dict[Any, Any]) -> set[Any]:
+    """Parts of arguments that a loop takes one by one, if it is written out."""
     params = equation.params
     if equation.primitive.name != "scan" or params["unroll"] != params["length"]:
-        return []
-    return _variables(equation.invars[params["num_consts"] + params["num_carry"] :])
+        return set()
+    taken = _variables(equation.invars[params["num_consts"] + params["num_carry"] :])
+    return {one for one in taken if _is_part_of_argument(one, makers)}
+
+
+def _is_part_of_argument(variable: Any, makers: dict[Any, Any]) -> bool:
+    maker = makers.get(variable)
+    if maker is None:
+        return True
+    cut = maker.primitive.name in ("slice", "transpose")
+    return cut and _is_part_of_argument(maker.invars[0], makers)
 
 
 def _sizes(equation: Any, platform: str) -> Iterator[tuple[Any, int]]:
@@ -219,10 +244,10 @@ def _uses(program: _Flat, platform: str) -> tuple[dict[Any, int], set[Any]]:
         name = equation.primitive.name
         # TPUs compute what they multiply on the way into the product.
         reads_in_passing = name.startswith("reduce_") or (platform, name) == ("tpu", "dot_general")
-        sliced = _sliced(equation) if platform != "cpu" else ()
+        in_place = _read_where_they_lie(equation, makers) if platform != "cpu" else ()
         for variable in _variables(equation.invars):
             last_use[variable] = position
-            if name not in _FUSED and not reads_in_passing and variable not in sliced:
+            if name not in _FUSED and not reads_in_passing and variable not in in_place:
                 stored.add(variable)
             elif platform == "cpu" and name in ("reduce_sum", "reduce_max"):
                 stored |= _factors(variable, makers)

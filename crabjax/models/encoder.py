@@ -90,14 +90,12 @@ class Encoder(nnx.Module):
         return nnx.merge(norm, jax.tree.map(itemgetter(-1), norms))(sums).astype(sums.dtype)
 
     def _floor(self, tokens: jax.Array) -> jax.Array:
-        """What is added to the scores of tokens, [layers, B, T], low at padding.
+        """What a softmax adds to the scores, [layers, B, T], low at padding.
 
-        A document of nothing but padding attends to that: it gives numbers, not NaN. One for each
-        layer: what is the same for all of them JAX makes before the loop, as large as the scores.
+        Finite, so that a row of nothing but padding gives numbers, not NaN. One for each layer:
+        what is the same for all of them JAX makes before the loop, as large as the scores.
         """
-        seen = tokens != 0
-        seen = seen | ~seen.any(axis=1, keepdims=True)
-        floor = jnp.where(seen, 0, jnp.finfo(jnp.float32).min / 2)
+        floor = jnp.where(tokens != 0, 0, jnp.finfo(jnp.float32).min / 2)
         return jnp.broadcast_to(floor, (self.count, *floor.shape))
 
 

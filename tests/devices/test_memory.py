@@ -52,6 +52,27 @@ def traced_prediction(name):
     return predict.ensemble_logits.trace(model, params, inputs)
 
 
+@pytest.mark.parametrize(
+    ("function", "megabytes"),
+    [
+        # The product, in whose place its exponentials come, and the result.
+        (lambda x, ws: jnp.exp(x @ x) @ x, 2),
+        # Columns are read after they have been written over, if in place.
+        (lambda x, ws: (lambda h: (jnp.exp(h).T + h) @ x)(x @ x), 3),
+        # A result is no temporary, and takes no place of one.
+        (lambda x, ws: (lambda h: (h, h @ x))(jnp.exp(x @ x)), 3),
+        # Three parts of an argument, and four of what is computed from it.
+        (lambda x, ws: jax.lax.scan(lambda x, w: (x @ w, None), x, ws[1:], unroll=3)[0], 1),
+        (lambda x, ws: jax.lax.scan(lambda x, w: (x @ w, None), x, ws + 1, unroll=4)[0], 5),
+    ],
+)
+def test_places_on_a_gpu_counted_by_hand(function, megabytes):
+    shape: Any = jax.ShapeDtypeStruct
+    arguments = shape((500, 500), jnp.float32), shape((4, 500, 500), jnp.float32)
+    needed = program_bytes(jax.jit(function).trace(*arguments), "gpu")
+    assert needed == (5 + megabytes) * 10**6
+
+
 def traced_scores():
     shape: Any = jax.ShapeDtypeStruct
     probs, anchors = shape((5, 256, LABELS), jnp.float32), shape((5, 64, LABELS), jnp.float32)

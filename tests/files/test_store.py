@@ -113,7 +113,7 @@ assert (array == np.arange(0, 1000, 10).repeat(10)[:, None]).all()
 def test_killed_half_way_the_second_start_goes_on(tmp_path):
     path, environment = (
         tmp_path / "a",
-        os.environ | {"PYTHONPATH": str(Path(store.__file__).parents[1])},
+        os.environ | {"PYTHONPATH": str(Path(store.__file__).parents[2])},
     )
     command = [sys.executable, "-c", KILLED, str(path)]
     first = subprocess.Popen([*command, "slowly"], env=environment, stdout=subprocess.DEVNULL)
@@ -265,7 +265,7 @@ print(about("io", "read_bytes") - read, 1024 * (about("status", "RssFile") - res
 
 @pytest.mark.skipif(not Path("/proc/self/io").exists(), reason="needs /proc")
 def test_a_gather_reads_its_rows_and_not_the_file(tmp_path):
-    environment = os.environ | {"PYTHONPATH": str(Path(store.__file__).parents[1])}
+    environment = os.environ | {"PYTHONPATH": str(Path(store.__file__).parents[2])}
     done = subprocess.run(
         [sys.executable, "-c", textwrap.dedent(GATHER), str(tmp_path / "a")],
         env=environment,

@@ -1,6 +1,7 @@
 """Attention against its definition in float64, in each formulation."""
 
 import functools
+from types import SimpleNamespace
 
 import jax
 import jax.numpy as jnp
@@ -14,10 +15,14 @@ FLOOR = np.finfo(np.float32).min / 2
 HEADS = 2
 
 
-def given(tokens=64, width=32, scale=1.0, seed=0, documents=3):
-    """Queries, keys, values [B, T, D] as bfloat16 has them, floors; the last document is padded."""
+def given(tokens=64, width=32, scale=1.0, seed=0, documents=3, common=0.0):
+    """Queries, keys, values [B, T, D] as bfloat16 has them, floors; the last document is padded.
+
+    What keys have in common moves the scores of a query, however large, and not its weights.
+    """
     drawn = np.random.default_rng(seed).normal(size=(3, documents, tokens, width))
     drawn[0] *= scale
+    drawn[1] += common
     query, key, value = (np.asarray(jnp.bfloat16(one), np.float64) for one in drawn)
     floor = np.zeros((documents, tokens), np.float32)
     floor[-1, tokens // 3 :] = FLOOR
@@ -51,27 +56,20 @@ def test_float32_is_the_definition():
     np.testing.assert_allclose(found, oracle(*arrays), atol=2e-6)
 
 
-@pytest.mark.parametrize("scale", [0.1, 1.0, 10.0, 20.0])
-def test_bfloat16_is_the_definition_with_large_scores_too(scale):
-    arrays = given(scale=scale)
+@pytest.mark.parametrize("scale", [0.1, 1.0, 10.0])
+@pytest.mark.parametrize("common", [0.0, 8.0])
+def test_bfloat16_is_the_definition_with_large_scores_too(scale, common):
+    arrays = given(scale=scale, common=common)
     found = in_bfloat16(functools.partial(attention.attend, heads=HEADS), arrays)
     error = np.abs(found - oracle(*arrays, rounded=True))
-    assert error.max() < 0.05
+    assert error.max() < 0.1
     assert error.mean() < 0.004
 
 
-def test_bfloat16_says_so_where_scores_are_too_far_from_their_bound():
-    arrays = given(scale=60.0)
-    found = in_bfloat16(functools.partial(attention.attend, heads=HEADS), arrays)
-    known = np.isfinite(found)
-    assert 0 < known.mean() < 1
-    assert np.abs(found - oracle(*arrays, rounded=True))[known].mean() < 0.01
-
-
 @pytest.mark.parametrize(("tokens", "width"), [(64, 32), (128, 64), (192, 128)])
-@pytest.mark.parametrize("scale", [1.0, 30.0])
-def test_the_kernel_of_gpus_is_the_definition(tokens, width, scale):
-    arrays = given(tokens, width, scale, documents=2)
+@pytest.mark.parametrize(("scale", "common"), [(1.0, 0.0), (30.0, 0.0), (30.0, 8.0)])
+def test_the_kernel_of_gpus_is_the_definition(tokens, width, scale, common):
+    arrays = given(tokens, width, scale, documents=2, common=common)
     kernel = functools.partial(on_gpu.attend, HEADS, interpret=True)
     found = in_bfloat16(kernel, arrays)
     error = np.abs(found - oracle(*arrays))
@@ -89,8 +87,16 @@ def test_the_kernel_of_gpus_takes_members():
         np.testing.assert_allclose(np.asarray(member, float), oracle(*own), atol=0.03)
 
 
+@pytest.mark.parametrize("formulation", [attention._plain, on_gpu.attend])
+def test_a_document_of_nothing_but_padding_gives_numbers(formulation):
+    *arrays, floor = given(documents=1)
+    options = {"interpret": True} if formulation is on_gpu.attend else {}
+    function = functools.partial(formulation, HEADS, **options)
+    assert np.isfinite(in_bfloat16(function, (*arrays, np.full_like(floor, FLOOR)))).all()
+
+
 def test_gradients_in_bfloat16_are_those_of_the_definition():
-    *arrays, floor = given(tokens=8, width=8)
+    *arrays, floor = given()
     halves = [jnp.asarray(one, jnp.bfloat16) for one in arrays]
 
     def loss(formulation, *arrays):
@@ -115,6 +121,24 @@ def test_only_gpus_get_the_kernel(platform, calls):
 )
 def test_gpus_do_without_the_kernel_where_it_does_not_fit(shape):
     assert "custom_call @" not in lowered("cuda", shape)
+
+
+@pytest.mark.parametrize(
+    ("gpus", "fit"),
+    [
+        (["9.0"], True),
+        (["8.6", "12.0"], True),
+        (["7.5"], False),
+        (["8.0", "7.0"], False),
+        (["gfx942"], False),
+    ],
+)
+def test_old_gpus_do_without_the_kernel(monkeypatch, gpus, fit):
+    found = [SimpleNamespace(compute_capability=one) for one in gpus]
+    monkeypatch.setattr(on_gpu.jax, "default_backend", lambda: "gpu")
+    monkeypatch.setattr(on_gpu.jax, "local_devices", lambda: found)
+    half = jax.ShapeDtypeStruct((4, 128, 768), jnp.bfloat16)
+    assert on_gpu.suits(half, half, 12) == fit
 
 
 def test_the_kernel_can_be_switched_off(monkeypatch):

@@ -13,7 +13,7 @@ import jax.numpy as jnp
 
 _BLOCK = 64  # queries and keys at a time; of 128 a program's registers do not hold the scores
 _WIDTHS = (16, 32, 64, 128)  # of a head: what tensor cores multiply
-_OLDEST = "8.0"  # compute capability with bfloat16
+_OLDEST = 8  # major compute capability with bfloat16
 
 
 def suits(query: jax.Array, key: jax.Array, heads: int) -> bool:
@@ -30,7 +30,9 @@ def _is_recent() -> bool:
     """False on older GPUs; without one the kernel is compiled for others, or not at all."""
     if jax.default_backend() != "gpu":
         return True
-    return float(getattr(jax.local_devices()[0], "compute_capability", "0")) >= float(_OLDEST)
+    # "8.6"; AMD's are called otherwise, and get no kernel anyway.
+    majors = [str(one.compute_capability).partition(".")[0] for one in jax.local_devices()]
+    return all(one.isdecimal() and int(one) >= _OLDEST for one in majors)
 
 
 def attend(
