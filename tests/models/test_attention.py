@@ -134,10 +134,10 @@ def test_gpus_do_without_the_kernel_where_it_does_not_fit(shape):
     ],
 )
 def test_old_gpus_do_without_the_kernel(monkeypatch, gpus, fit):
+    half = jnp.zeros((4, 128, 768), jnp.bfloat16)
     found = [SimpleNamespace(compute_capability=one) for one in gpus]
     monkeypatch.setattr(on_gpu.jax, "default_backend", lambda: "gpu")
     monkeypatch.setattr(on_gpu.jax, "local_devices", lambda: found)
-    half = jax.ShapeDtypeStruct((4, 128, 768), jnp.bfloat16)
     assert on_gpu.suits(half, half, 12) == fit
 
 
