@@ -30,6 +30,9 @@ def _count(event: str, duration_secs: float, **kwargs) -> None:
 jax.monitoring.register_event_duration_secs_listener(_count)
 
 
+TEXT_RNN = pytest.param("text_rnn", marks=pytest.mark.slow)
+
+
 def small_model(name: str) -> Model:
     """A classifier of 16 word ids, or of 16 features, and 2 labels."""
     if name == "distilbert":
@@ -40,7 +43,7 @@ def small_model(name: str) -> Model:
     return build_model(config, 16, 2)
 
 
-@pytest.mark.parametrize("name", ["text_cnn", "text_rnn", "distilbert", "frozen"])
+@pytest.mark.parametrize("name", ["text_cnn", TEXT_RNN, "distilbert", "frozen"])
 def test_growing_training_sets_compile_once(name):
     generator = np.random.default_rng(0)
     tokens = generator.integers(1, 16, (40, 16)).astype(np.int32)
@@ -86,7 +89,7 @@ def test_the_number_of_documents_on_the_device_does_not_matter():
     assert len(_compiled) == before
 
 
-@pytest.mark.parametrize("name", ["text_cnn", "text_rnn", "distilbert"])
+@pytest.mark.parametrize("name", ["text_cnn", TEXT_RNN, "distilbert"])
 def test_each_width_of_documents_compiles_once(name):
     model = small_model(name)._replace(streaming=False)  # as on an accelerator
     params = jax.vmap(model.init)(jax.random.split(jax.random.key(0), 2))

@@ -101,7 +101,8 @@ def test_killed_at_random_moments(workplace, whole):
     assert summary(output) == summary(whole)
 
 
-@pytest.mark.parametrize("number", [pytest.param(0, marks=pytest.mark.slow), 2])
+@pytest.mark.slow
+@pytest.mark.parametrize("number", [0, 2])
 def test_killed_during_a_save(workplace, whole, number):
     output = workplace / f"saving{number}"
     process = start(workplace, output)

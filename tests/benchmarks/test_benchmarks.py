@@ -104,6 +104,7 @@ def test_a_round_by_phase_and_against_the_dense_score(tmp_path):
     assert dense["query"]["ratio"] == dense["query"]["seconds"] / ours["query"]["seconds"]
 
 
+@pytest.mark.slow
 def test_scaling_of_a_round_by_documents(tmp_path, monkeypatch):
     monkeypatch.setattr("crabjax.benchmarks.scaling.MODELS", ("frozen",))
     for name, value in {"VECTOR": 4, "LABELS": 3, "TESTED": 5}.items():

@@ -80,7 +80,9 @@ def assert_same(found, expected):
         np.testing.assert_allclose(one, two, atol=1e-5)
 
 
-@pytest.mark.parametrize(("name", "sizes"), [("text_cnn", 2), ("frozen", 3)])
+@pytest.mark.parametrize(
+    ("name", "sizes"), [pytest.param("text_cnn", 2, marks=pytest.mark.slow), ("frozen", 3)]
+)
 def test_members_that_have_stopped_are_left_out(name, sizes, under_vmap, said, monkeypatch):
     packed = fit_ensemble(*arguments(name))
     ran, every = packed[1].epochs_run, CONFIG.epochs // calls.CALLS

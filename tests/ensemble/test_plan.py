@@ -88,7 +88,8 @@ def test_small_models_are_trained_all_at_once(device):
     assert (plan.at_once, plan.recomputed, plan.fits, plan.reason) == (25, None, True, "all")
 
 
-@pytest.mark.parametrize("rematerialise", [None, pytest.param(True, marks=pytest.mark.slow)])
+@pytest.mark.slow
+@pytest.mark.parametrize("rematerialise", [None, True])
 def test_members_do_not_depend_on_how_they_are_grouped(rematerialise, monkeypatch):
     small = Architecture("distilbert", 50, positions=8, width=8, inner=12, heads=2, layers=2)
     model = transformer_classifier(small, 2)

@@ -65,6 +65,7 @@ def test_similarities_are_those_of_the_training_file(tree):
     np.testing.assert_allclose(told[:, 1:], expected[:, 1:], atol=1e-4)
 
 
+@pytest.mark.slow
 def test_many_documents_are_compared_when_they_are_read(tree, tmp_path, monkeypatch):
     """The same picks (products of fewer rows may round otherwise), and no further file."""
     picks = lambda records: [one["selected"] for one in records]

@@ -232,7 +232,7 @@ class OnDisk:
 @pytest.mark.parametrize(
     "name",
     [
-        pytest.param(one, marks=() if one in ("crab", "random", "coreset") else pytest.mark.slow)
+        pytest.param(one, marks=() if one in ("crab", "random") else pytest.mark.slow)
         for one in strategy_names()
     ],
 )

@@ -3,6 +3,7 @@
 import jax
 import jax.numpy as jnp
 import numpy as np
+import pytest
 
 from crabjax.config import ModelConfig, from_dict
 from crabjax.ensemble import fit_ensemble, member_keys
@@ -75,6 +76,7 @@ def trained_weights(documents, **ensemble):
     return float(np.abs(params["hidden"]["kernel"]).mean())
 
 
+@pytest.mark.slow
 def test_more_documents_do_not_make_larger_weights():
     """Large weights turn hidden features into noise: heads became worse with more labels."""
     few, many = trained_weights(60), trained_weights(900)
