@@ -109,7 +109,7 @@ class Embeddings(nnx.Module):
         self.positions = embed(architecture.positions)
         if architecture.token_types:
             self.token_types = embed(architecture.token_types)
-        self.norm = _norm(architecture, dtype, rngs)
+        self.norm = _norm(architecture, jnp.dtype("float32"), rngs)
         self.rate = architecture.dropout
         self.dtype = dtype
         self.has_token_types = architecture.token_types > 0
@@ -118,7 +118,7 @@ class Embeddings(nnx.Module):
         shared = self.positions.embedding[...][: tokens.shape[1]]  # [T, D]
         if self.has_token_types:
             shared = shared + self.token_types.embedding[...][:1]
-        # A sum in float32 is a tenth of a prediction's time on a TPU, read for every pass.
+        # In float32 the sum, read by every pass of the norm, is a tenth of prediction on a TPU.
         states = self.norm((self.words(tokens) + shared[None]).astype(self.dtype))
         noise = draw_noise(key, self.rate, states.shape)
         return hashed_dropout(noise, self.rate, states).astype(self.dtype)
