@@ -10,6 +10,7 @@ import jax.numpy as jnp
 import pytest
 
 from crabjax import progress
+from crabjax.files.read import read_lines
 from crabjax.progress import COMPILING, counting, doing, shown, tell
 
 
@@ -120,3 +121,14 @@ def test_counting_that_nobody_watches_says_nothing(capsys):
     with counting("reading", 10) as advance:
         advance(10)
     assert capsys.readouterr() == ("", "")
+
+
+def test_a_small_file_that_is_read_slowly_has_a_size(tmp_path):
+    path, stream = tmp_path / "small.txt", io.StringIO()
+    path.write_text("line\n" * 1100)
+    with shown(None, stream):
+        for number, _ in enumerate(read_lines(path)):
+            if number == 1050:
+                time.sleep(0.5)
+    assert "of 0" not in stream.getvalue()
+    assert "of 1" in stream.getvalue()

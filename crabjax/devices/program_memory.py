@@ -32,6 +32,8 @@ _MOVED = frozenset(
 _COSTLY_ON_CPU = frozenset(("erf", "erfc", "exp", "log", "log1p", "logistic", "pow", "tanh"))
 # The same memory, read as another shape.
 _RESHAPES = frozenset(("reshape", "squeeze", "expand_dims"))
+# A compiler for TPUs has a product written in the order of axes in which it is read.
+_ANY_ORDER = ("transpose", "tpu")
 # Of these there is nothing left in a compiled program but what they call.
 _CALLS = frozenset(("jit", "pjit", "closed_call", "custom_jvp_call", "custom_vjp_call"))
 
@@ -65,7 +67,8 @@ def _temporary_bytes(jaxpr: Any, platform: str) -> int:
     program = _in_order(_flat(jaxpr, platform), platform)
     last_use, stored = _uses(program, platform)
     results = set(_variables(program.outvars))
-    replaceable = _replaceable(program, stored - results) if platform != "cpu" else {}
+    own = stored - results - set(program.invars)
+    replaceable = _replaceable(program, own) if platform != "cpu" else {}
     alive: dict[Any, int] = {}
     most = 0
     for position, equation in enumerate(program.eqns):
@@ -111,7 +114,7 @@ def _flat(jaxpr: Any, platform: str) -> _Flat:
             if equation.primitive.name in _CALLS or "branches_platforms" in equation.params:
                 (called,) = inner_programs(equation, platform)
                 own = inline(called, _named(called, given))
-            elif equation.primitive.name in _RESHAPES:
+            elif (name := equation.primitive.name) in _RESHAPES or (name, platform) == _ANY_ORDER:
                 own = given
             else:
                 own = [Var(one.aval) for one in equation.outvars]
@@ -163,7 +166,7 @@ def _replaceable(program: _Flat, stored: set[Any]) -> dict[Any, Any]:
             ).items():
                 own[one] = own.get(one, True) and stays and equation.primitive.name not in _MOVED
         sources |= dict.fromkeys(equation.outvars, own)
-    like = lambda one: (one.aval.shape, one.aval.dtype)
+    like = lambda one: (one.aval.size, one.aval.dtype)
     found = {}
     for one in stored:
         staying = [other for other, stays in sources.get(one, {}).items() if stays]

@@ -144,7 +144,7 @@ def _sizes(recipe, devices: DevicesConfig, most: int, shapes, device) -> tuple[l
         # By the compiler's estimates five DistilBERTs at once, with nothing computed again, take
         # 0.92 times as long on an H100 as one after another. On a v5e they fit only if some of it
         # is computed again, and take 1.5 times as long.
-        return [1] if device.platform == "tpu" else [most, 1], _FILLED
+        return ([1], _FILLED) if device.platform == "tpu" else ([most, 1], "memory")
     halved = [most]
     while halved[-1] > 1:
         halved.append(-(-halved[-1] // 2))

@@ -53,7 +53,7 @@ def read_lines(path: Path, encoding: str = "utf-8", starts: array | None = None)
       DataError: for a broken archive or a byte that the encoding does not know.
     """
     number = offset = done = 0
-    text, megabytes = f"reading {path.name}, MB", os.stat(path).st_size >> 20
+    text, megabytes = f"reading {path.name}, MB", -(-os.stat(path).st_size >> 20)
     with open(path, "rb") as raw, counting(text, megabytes) as advance:
         stream = gzip.GzipFile(fileobj=raw) if path.suffix == ".gz" else raw
         try:
@@ -91,7 +91,7 @@ def read_json_lines(
             continue
         try:
             record = json.loads(line)
-        except (json.JSONDecodeError, RecursionError) as error:
+        except (ValueError, RecursionError) as error:
             raise DataError(f"{path}:{number}: malformed JSON: {error}") from error
         if not isinstance(record, dict):
             kind = type(record).__name__

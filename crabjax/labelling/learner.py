@@ -147,9 +147,13 @@ class Learner(Trained):
             answered = np.array(sorted(self._known.answered), np.int64)
             open_rows = AllBut(len(self._known), answered)
             alike = len(open_rows) >= max(FEWEST_OPEN, len(answered)) or self._is_cold()
-            known = None if alike else in_bins(out_of_fold(self._cases()))
+            known = None if alike else in_bins(self._out_of_fold())
             self._threshold = self._open_threshold(open_rows, probabilities, known)
         return self._threshold
+
+    @doing("threshold: training on parts of the answers")
+    def _out_of_fold(self) -> np.ndarray:
+        return out_of_fold(self._cases())
 
     def predict_proba(self, texts: Given) -> np.ndarray:
         """The ensemble's mean probability of every label, float32 [n, K].
@@ -218,6 +222,7 @@ class Learner(Trained):
           ValueError: for texts of a project with vectors in a file, unless they are left out.
         """
         state = {"config": to_dict(self.config), "fingerprint": self.fingerprint()}
+        state["threshold"] = self._threshold
         if documents:
             state |= self._known.to_dict()
         write_saved(Path(folder), SavedLearner(state, self._params))
@@ -233,6 +238,7 @@ class Learner(Trained):
         with damage_named(folder):
             learner = cls(from_stored(state["config"], "config"), state["label_names"])
             learner._known = LabelledTexts.from_dict(state)
+            learner._threshold = _stored_threshold(state)
         learner._params = params
         return learner
 
@@ -257,5 +263,11 @@ class Learner(Trained):
                 own = {"config": experiment_settings(self.config)} | self._known.to_dict()
             same = state | {"config": config} == own
         if same:
-            self._params, self._logits, self._threshold = params, None, None
+            with damage_named(folder):
+                self._threshold = _stored_threshold(state)
+            self._params, self._logits = params, None
         return same
+
+
+def _stored_threshold(state: dict[str, Any]) -> float | None:
+    return None if state.get("threshold") is None else float(state["threshold"])

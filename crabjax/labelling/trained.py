@@ -145,6 +145,8 @@ class Trained:
         self, rows: AllBut, probabilities: np.ndarray | None, known: np.ndarray | None
     ) -> float:
         """Of texts without an answer and, in bins, what is thought of the others."""
+        if len(rows) == 0:
+            return mean_threshold(np.zeros((0, len(self.label_names))), np.zeros(0, int), known)
         if probabilities is None:
             pool = self._pool(rows, 1)
             return ensemble_threshold(pool.logits, pool.unlabelled, known, len(rows))

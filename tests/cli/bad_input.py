@@ -137,6 +137,7 @@ CASES = [
     Case("training and test file the same", X, "expected another file than data.train", files=config("data: {train: test.jsonl, test: ./test.jsonl}")),
     Case("an empty training file", X, "bad.jsonl: no documents in this file", files=data("")),
     Case("half a line of JSON", X, "bad.jsonl:2: malformed JSON", files=data(LINE + '{"text": "x"')),
+    Case("a number that Python refuses", X, "bad.jsonl:2: malformed JSON: Exceeds the limit", files=data(LINE + '{"text": "x", "id": ' + "9" * 5000 + "}")),
     Case("a list instead of an object", X, "bad.jsonl:1: expected one JSON object a line, found list", files=data("[1]\n")),
     Case("neither text nor tokens", X, 'bad.jsonl:1: expected the field "doc_token" or "text"', files=data('{"body": "x"}')),
     Case("a number as text", X, '"text" must be a string, found int', files=data('{"text": 3, "labels": []}')),

@@ -2,6 +2,7 @@
 
 import logging
 import threading
+from types import SimpleNamespace
 from typing import Any
 
 import jax
@@ -261,3 +262,17 @@ def test_prediction_counts_a_batch_for_every_core(arguments, monkeypatch, caplog
         monkeypatch.setattr(batches, "usable_cores", lambda: cores)  # noqa: B023
         sizes[cores] = predict._plan(predict.ensemble_logits, MODEL, params, inputs)
     assert sizes == {1: 256, 4: 64}
+
+
+@pytest.mark.parametrize(
+    ("limit", "used", "files", "left"),
+    [("8e9", "7.5e9", "6e9", 6.5e9), ("8e9", "8.1e9", "0", 0), ("max", "7.5e9", "6e9", 1e12)],
+)
+def test_what_a_container_has_left(tmp_path, monkeypatch, limit, used, files, left):
+    """Files that were read give way; the machine has more."""
+    (tmp_path / "memory.max").write_text(limit)
+    (tmp_path / "memory.current").write_text(used)
+    (tmp_path / "memory.stat").write_text(f"anon 1500000000\ninactive_file {files}\n")
+    machine = SimpleNamespace(available=1e12)
+    monkeypatch.setattr(memory.psutil, "virtual_memory", lambda: machine)
+    assert memory._host_bytes(tmp_path) == left

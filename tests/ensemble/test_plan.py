@@ -52,6 +52,7 @@ def test_more_members_one_after_another_need_no_more_memory(distilbert):
 def test_distilbert_fits_the_card_of_the_paper(distilbert):
     plan = plan_fit(distilbert, NOTHING_SET, 5, shapes(TOKENS), RTX_3090)
     assert (plan.at_once, plan.recomputed, plan.fits) == (1, "nothing", True)
+    assert plan.reason == "memory"
     roomy = plan_fit(distilbert, NOTHING_SET, 5, shapes(TOKENS), Device("gpu", 80e9))
     assert (roomy.at_once, roomy.recomputed, roomy.fits, roomy.reason) == (
         5,

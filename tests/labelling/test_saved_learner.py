@@ -5,8 +5,8 @@ import json
 import numpy as np
 import pytest
 
-from crabjax.config import Config
-from crabjax.labelling import saved_learner
+from crabjax.config import Config, from_overrides
+from crabjax.labelling import learner, saved_learner
 from crabjax.labelling.learner import Learner
 from crabjax.labelling.saved_learner import (
     SavedLearner,
@@ -109,3 +109,19 @@ def test_folders_of_other_forms_are_named_errors(tmp_path, what):
     path.write_text(json.dumps(damage(stored, what)))
     with pytest.raises(SavedLearnerError, match="damaged, or of another version"):
         Learner.load(tmp_path)
+
+
+def test_a_threshold_is_kept_with_the_parameters(tmp_path, monkeypatch):
+    config = from_overrides(["model.name=frozen", "ensemble.members=2", "ensemble.epochs=2"])
+    vectors = np.random.default_rng(0).normal(size=(20, 3)).astype(np.float32)
+    answers = [["a"], ["b"]] * 10
+    told = Learner(config, ["a", "b"]).tell(vectors, answers)
+    monkeypatch.setattr(Learner, "_pool", None)  # there is no open text to predict
+    threshold = told.threshold()
+    told.train().save(tmp_path / "documents")
+    told.save(tmp_path / "none", documents=False)
+    monkeypatch.setattr(learner, "out_of_fold", None)  # nothing is trained again
+    assert Learner.load(tmp_path / "documents").threshold() == threshold
+    other = Learner(config, ["a", "b"]).tell(vectors, answers)
+    assert other.restore(tmp_path / "none")
+    assert other.threshold() == threshold

@@ -11,7 +11,7 @@ import pytest
 from flax import nnx
 
 from crabjax.config import ModelConfig
-from crabjax.models.encoder import Encoder
+from crabjax.models.encoder import Embeddings, Encoder
 from crabjax.models.pretrained import load_parameters, read_architecture
 from crabjax.models.transformer import (
     build_distilbert,
@@ -247,6 +247,15 @@ def test_bfloat16_computes_in_half_and_keeps_float32_outside(model, params, toke
     logits = half.apply(params, tokens)
     assert logits.dtype == jnp.float32
     assert 1e-5 < np.abs(logits - model.apply(params, tokens)).max() < 0.1
+
+
+def test_embeddings_in_bfloat16_are_those_of_float32(tokens):
+    architecture = read_architecture(FIXTURES / "tiny_bert")
+    found = []
+    for precision in ("float32", "bfloat16"):
+        own = Embeddings(architecture, jnp.dtype(precision), rngs=nnx.Rngs(0))
+        found.append(np.asarray(own(tokens, None), np.float32))
+    assert 1e-4 < np.sqrt(np.mean((found[1] - found[0]) ** 2)) < 0.004
 
 
 @pytest.mark.parametrize(("platform", "precision"), [("cuda", "bfloat16"), ("tpu", "float32")])
