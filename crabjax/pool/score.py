@@ -135,7 +135,7 @@ def _score_on_mesh(
 
     rows = PartitionSpec((ENSEMBLE, POOL))
     specs = {"in_specs": (rows, PartitionSpec(), PartitionSpec()), "out_specs": rows}
-    own = jax.shard_map(score_own, mesh=mesh, check_vma=False, **specs)
+    own = jax.shard_map(score_own, mesh=mesh, **specs)
     return own(candidates, anchors, weights)
 
 
