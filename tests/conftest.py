@@ -8,6 +8,8 @@ os.environ["XLA_FLAGS"] = (
     os.environ.get("XLA_FLAGS", "")
     + " --xla_backend_optimization_level=0 --xla_cpu_use_fusion_emitters=false"
 )
+# A process a core is enough.
+os.environ.setdefault("OMP_NUM_THREADS", "1")
 
 import jax
 

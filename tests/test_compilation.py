@@ -30,7 +30,9 @@ def _count(event: str, duration_secs: float, **kwargs) -> None:
 jax.monitoring.register_event_duration_secs_listener(_count)
 
 
-TEXT_RNN = pytest.param("text_rnn", marks=pytest.mark.slow)
+TEXT_RNN, DISTILBERT = (
+    pytest.param(one, marks=pytest.mark.slow) for one in ("text_rnn", "distilbert")
+)
 
 
 def small_model(name: str) -> Model:
@@ -43,7 +45,7 @@ def small_model(name: str) -> Model:
     return build_model(config, 16, 2)
 
 
-@pytest.mark.parametrize("name", ["text_cnn", TEXT_RNN, "distilbert", "frozen"])
+@pytest.mark.parametrize("name", ["text_cnn", TEXT_RNN, DISTILBERT, "frozen"])
 def test_growing_training_sets_compile_once(name):
     generator = np.random.default_rng(0)
     tokens = generator.integers(1, 16, (40, 16)).astype(np.int32)
