@@ -3,11 +3,13 @@
 import itertools
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 import pytest
 from scipy import integrate, special
 
 from crabjax.scoring import BetaRule, expected_loss_reduction
+from crabjax.scoring.divergence import _fitted_order, divergence
 
 
 def ensemble(seed, members=5, documents=12, labels=3, disagreement=1.0, dtype="float32"):
@@ -45,3 +47,28 @@ def test_gains_of_every_rule_keep_their_digits(alpha, beta, disagreement, precis
     # The members' spread itself carries the rounding of their probabilities.
     tolerance = {"float32": 2e-6 / min(disagreement, 1), "float64": 1e-9}[precision]
     np.testing.assert_allclose(found, expected, rtol=max(tolerance, 1e-9) * 10)
+
+
+@pytest.mark.parametrize(
+    ("alpha", "beta", "precision"),
+    [(0.5, 1.7, "float32"), (0, 0.5, "float32"), (10, 0.05, "float32"), (10, 0.05, "float64")],
+)
+def test_forecasts_far_apart(alpha, beta, precision):
+    """Farther than the ensembles above move one, from near either end to either end."""
+    rule = BetaRule(alpha, beta)
+    with jax.enable_x64(precision == "float64"):
+        mean = jnp.asarray([[0.02, 0.3, 0.7, 0.98]], precision)
+        after = jnp.asarray([[0], [1e-3], [0.05], [0.5], [0.95], [0.999], [1]], precision)
+        found = jax.jit(divergence, static_argnums=3)(after - mean, mean, 1 - mean, rule)
+    by_pair = np.vectorize(lambda m, q: divergence_by_quadrature(m, q, rule))
+    expected = by_pair(np.asarray(mean, np.float64), np.asarray(after, np.float64))
+    np.testing.assert_allclose(found, expected, rtol={"float32": 1e-4, "float64": 1e-10}[precision])
+
+
+def test_fits_are_of_orders_from_one_to_two():
+    """Those that are known to fit well; the others follow from them."""
+    orders = {alpha: _fitted_order(BetaRule(alpha, 1)) for alpha in (0, 0.1, 1, 1.7, 2, 2.5)}
+    for alpha, (order, raises) in orders.items():
+        assert 1 <= order <= 2
+        assert order + raises == pytest.approx(1 + alpha)
+    assert [raises for _, raises in orders.values()] == [0, 0, 0, 1, 1, 2]

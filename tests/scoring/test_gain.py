@@ -1,5 +1,6 @@
 """What accelerators are given, run on a CPU, against the labels one by one."""
 
+import functools
 from typing import NamedTuple
 
 import jax
@@ -65,6 +66,19 @@ def test_accelerators_go_through_no_loop_over_labels(platform, rule, loops):
     assert ("stablehlo.while" in text) == loops
     # a TPU multiplies in bfloat16 unless it is told otherwise: small gains would be rounding
     assert text.count("stablehlo.dot_general") == text.count("precision = [HIGHEST, HIGHEST]")
+
+
+@pytest.mark.parametrize(("anchors", "padded"), [(11, 128), (128, 128), (129, 256)])
+def test_anchors_fill_the_lanes_of_a_tpu(anchors, padded):
+    sizes = []
+
+    def product(influence, deviation):
+        sizes.append(deviation.shape[-1])
+        return _matrix_product(influence, deviation)
+
+    at_once = functools.partial(_at_once, rule=BetaRule(), total=False, product=product, lanes=128)
+    assert jax.eval_shape(at_once, *by_label(3, anchors=anchors)).shape == (7, anchors)
+    assert sizes == [padded]
 
 
 @pytest.mark.parametrize("way", WAYS)

@@ -233,6 +233,24 @@ def test_few_candidates_cost_little(count, padded):
     same(found, expected)
 
 
+@pytest.mark.parametrize(("chunk_size", "scored"), [(4, 4), (512, 11)])
+def test_arrays_on_a_device_go_in_chunks(chunk_size, scored, monkeypatch):
+    """No more pairs are held than of a chunk, and none are of padding where one chunk is enough."""
+    from crabjax.scoring import elr
+
+    sizes, original = [], elr._score_chunk
+
+    def noting(candidates, *rest):
+        sizes.append(candidates.shape[1])
+        return original(candidates, *rest)
+
+    monkeypatch.setattr(elr, "_score_chunk", noting)
+    probs = jax.ShapeDtypeStruct((2, 11, 1), jnp.float32)  # of this test alone: traced anew
+    score = functools.partial(expected_loss_reduction, chunk_size=chunk_size)
+    assert jax.eval_shape(score, probs, probs).shape == (11, 11)
+    assert sizes == [scored]
+
+
 def test_traced_anchors_or_weights_beside_candidates_on_the_host():
     weights = jnp.ones(4)
     by_weight = jax.grad(lambda w: expected_loss_reduction(PROBS, OTHERS, RULE, w).sum())(weights)
