@@ -133,6 +133,7 @@ def test_killed_between_the_last_checkpoint_and_its_summary(workplace, whole):
     assert summary(output) == summary(whole)
 
 
+@pytest.mark.slow
 def test_interrupt_says_how_to_go_on(workplace, whole):
     output = workplace / "interrupted"
     process = start(workplace, output)

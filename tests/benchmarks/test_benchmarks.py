@@ -86,6 +86,7 @@ def test_all_runs_every_benchmark(tmp_path):
     assert list(run(tmp_path / "all.json", "all")) == ["scoring", "fit", "round"]
 
 
+@pytest.mark.slow
 def test_a_round_by_phase_and_against_the_dense_score(tmp_path):
     rows = run(tmp_path / "r.json", "round", "--against", "dense")["round"]["rows"]
     ours, dense = (

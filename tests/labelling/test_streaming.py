@@ -179,6 +179,7 @@ def test_memory_does_not_hold_the_texts(project):
     assert learner._known.documents.path == project.folder / "texts.jsonl"
 
 
+@pytest.mark.slow
 def test_vectors_in_place_of_texts():
     generator = np.random.default_rng(0)
     side = generator.integers(0, 2, 80)

@@ -71,6 +71,7 @@ def test_equals_plain_forward(setting):
     np.testing.assert_allclose(model.apply(params, tokens), logits, atol=1e-5)
 
 
+@pytest.mark.slow
 def test_many_groups_equal_plain_forward_and_its_differences():
     """More than two groups are taken one at a time."""
     model = build_model(CONFIG, VOCABULARY, LABELS)

@@ -213,7 +213,8 @@ def gradient(model, tokens):
     return jax.jit(jax.value_and_grad(loss))(model.init(jax.random.key(0)))
 
 
-@pytest.mark.parametrize("what", [pytest.param("cheap", marks=pytest.mark.slow), "layers"])
+@pytest.mark.slow
+@pytest.mark.parametrize("what", ["cheap", "layers"])
 def test_computing_again_changes_nothing(what, tokens):
     model = small("bert", {"dropout": 0.3, "attention_dropout": 0.3}, layers=2)
     assert recomputing(model, "nothing") is model

@@ -76,7 +76,7 @@ def totals_of_a_gpu(copies, *arguments, own=gru._totals):
 
 
 @pytest.mark.parametrize("platform", ["cpu", "tpu", "cuda"])
-@pytest.mark.parametrize("documents", [7, 2 * GROUP + 4])
+@pytest.mark.parametrize("documents", [7, pytest.param(2 * GROUP + 4, marks=pytest.mark.slow)])
 def test_vectors_and_gradients_of_members_equal_a_plain_scan(platform, documents, monkeypatch):
     function = on_cpu.read_documents if platform == "cpu" else text_rnn.read_documents
     if platform == "cuda":
