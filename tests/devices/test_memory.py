@@ -74,6 +74,14 @@ def test_places_on_a_gpu_counted_by_hand(function, megabytes):
     assert needed == (5 + megabytes) * 10**6
 
 
+@pytest.mark.parametrize(("platform", "megabytes"), [("tpu", 1), ("gpu", 2)])
+def test_a_tpu_writes_a_product_in_the_order_in_which_it_is_read(platform, megabytes):
+    shape: Any = jax.ShapeDtypeStruct
+    rows = lambda x: jax.lax.scan(lambda total, row: (total + row, None), x[0], (x @ x).T)[0]
+    needed = program_bytes(jax.jit(rows).trace(shape((500, 500), jnp.float32)), platform)
+    assert needed == pytest.approx((1 + megabytes) * 10**6, rel=0.02)
+
+
 def traced_scores():
     shape: Any = jax.ShapeDtypeStruct
     probs, anchors = shape((5, 256, LABELS), jnp.float32), shape((5, 64, LABELS), jnp.float32)
