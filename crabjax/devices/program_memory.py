@@ -8,11 +8,12 @@ place.
 import math
 from collections import Counter
 from collections.abc import Iterator
-from typing import Any, NamedTuple
+from typing import Any
 
 import jax
 import numpy as np
-from jax.extend.core import Literal, Var
+
+from crabjax.devices.flat_program import FlatProgram, flat_program, inner_programs, variables
 
 # Computed where they are used, inside the program of the operation that uses them.
 _FUSED = frozenset(
@@ -30,12 +31,6 @@ _MOVED = frozenset(
 )
 # Compilers for CPU store these rather than compute them once for every use.
 _COSTLY_ON_CPU = frozenset(("erf", "erfc", "exp", "log", "log1p", "logistic", "pow", "tanh"))
-# The same memory, read as another shape.
-_RESHAPES = frozenset(("reshape", "squeeze", "expand_dims"))
-# A compiler for TPUs has a product written in the order of axes in which it is read.
-_ANY_ORDER = ("transpose", "tpu")
-# Of these there is nothing left in a compiled program but what they call.
-_CALLS = frozenset(("jit", "pjit", "closed_call", "custom_jvp_call", "custom_vjp_call"))
 
 
 def program_bytes(program: jax.stages.Traced, platform: str | None = None) -> int:
@@ -64,9 +59,9 @@ def compiled_bytes(program: jax.stages.Compiled) -> int:
 
 def _temporary_bytes(jaxpr: Any, platform: str) -> int:
     """The most memory alive at once besides the arguments and results."""
-    program = _in_order(_flat(jaxpr, platform), platform)
+    program = _in_order(flat_program(jaxpr, platform), platform)
     last_use, stored = _uses(program, platform)
-    results = set(_variables(program.outvars))
+    results = set(variables(program.outvars))
     own = stored - results - set(program.invars)
     replaceable = _replaceable(program, own) if platform != "cpu" else {}
     alive: dict[Any, int] = {}
@@ -87,7 +82,7 @@ def _temporary_bytes(jaxpr: Any, platform: str) -> int:
             and (variable in last_use or variable in carried)
         }
         # And in the place of what it starts from, where that is not read again.
-        for start in _variables(carried.values()):
+        for start in variables(carried.values()):
             if last_use[start] == position:
                 alive.pop(start, None)
         most = max(most, sum(alive.values()) + inside)
@@ -95,44 +90,7 @@ def _temporary_bytes(jaxpr: Any, platform: str) -> int:
     return most
 
 
-class _Flat(NamedTuple):
-    """A program without calls, whose insides stand in their place, and without reshapes."""
-
-    invars: list[Any]
-    outvars: list[Any]
-    eqns: list[Any]
-
-
-def _flat(jaxpr: Any, platform: str) -> _Flat:
-    equations: list[Any] = []
-
-    def inline(jaxpr: Any, names: dict[Any, Any]) -> list[Any]:
-        """Adds a program's equations under ``names`` of their own; returns those of its results."""
-        here = lambda atoms: [one if isinstance(one, Literal) else names[one] for one in atoms]
-        for equation in jaxpr.eqns:
-            given = here(equation.invars)
-            if equation.primitive.name in _CALLS or "branches_platforms" in equation.params:
-                (called,) = inner_programs(equation, platform)
-                own = inline(called, _named(called, given))
-            elif (name := equation.primitive.name) in _RESHAPES or (name, platform) == _ANY_ORDER:
-                own = given
-            else:
-                own = [Var(one.aval) for one in equation.outvars]
-                equations.append(equation.replace(invars=given, outvars=own))
-            names.update(zip(equation.outvars, own))
-        return here(jaxpr.outvars)
-
-    results = inline(jaxpr, _named(jaxpr, jaxpr.invars))
-    return _Flat(jaxpr.invars, results, equations)
-
-
-def _named(jaxpr: Any, given: list[Any]) -> dict[Any, Any]:
-    """Arguments by what is given for them; a choice is given its number first."""
-    first = len(given) - len(jaxpr.invars)
-    return dict(zip([*jaxpr.constvars, *jaxpr.invars], [*jaxpr.constvars, *given[first:]]))
-
-
-def _in_order(program: _Flat, platform: str) -> _Flat:
+def _in_order(program: FlatProgram, platform: str) -> FlatProgram:
     """A program in the order in which it is executed.
 
     Compilers for CPU let everything begin that can, for the sake of cores: first what needs
@@ -141,18 +99,18 @@ def _in_order(program: _Flat, platform: str) -> _Flat:
     if platform != "cpu":
         return program
     _, stored = _uses(program, platform)
-    stored |= set(_variables(program.outvars))
+    stored |= set(variables(program.outvars))
     depth: dict[Any, int] = {}
     depths = []
     for equation in program.eqns:
-        before = max((depth.get(one, 0) for one in _variables(equation.invars)), default=0)
+        before = max((depth.get(one, 0) for one in variables(equation.invars)), default=0)
         depths.append(before + any(one in stored for one in equation.outvars))
         depth |= dict.fromkeys(equation.outvars, depths[-1])
     order = sorted(range(len(depths)), key=depths.__getitem__)
     return program._replace(eqns=[program.eqns[one] for one in order])
 
 
-def _replaceable(program: _Flat, stored: set[Any]) -> dict[Any, Any]:
+def _replaceable(program: FlatProgram, stored: set[Any]) -> dict[Any, Any]:
     """By what is stored, what else that is, if not read again, may leave it its place.
 
     Something of the same size that it is computed from element by element.
@@ -160,7 +118,7 @@ def _replaceable(program: _Flat, stored: set[Any]) -> dict[Any, Any]:
     sources: dict[Any, dict[Any, bool]] = {}  # of a value; whether elements stay where they are
     for equation in (one for one in program.eqns if one.primitive.name in _FUSED):
         own: dict[Any, bool] = {}
-        for given in _variables(equation.invars):
+        for given in variables(equation.invars):
             for one, stays in (
                 {given: True} if given in stored else sources.get(given, {})
             ).items():
@@ -192,7 +150,7 @@ def _read_where_they_lie(equation: Any, makers: dict[Any, Any]) -> set[Any]:
     params = equation.params
     if equation.primitive.name != "scan" or params["unroll"] != params["length"]:
         return set()
-    taken = _variables(equation.invars[params["num_consts"] + params["num_carry"] :])
+    taken = variables(equation.invars[params["num_consts"] + params["num_carry"] :])
     return {one for one in taken if _is_part_of_argument(one, makers)}
 
 
@@ -212,9 +170,11 @@ def _sizes(equation: Any, platform: str) -> Iterator[tuple[Any, int]]:
     """
     params = equation.params
     if equation.primitive.name != "scan" or params["unroll"] != params["length"]:
-        yield from ((variable, _bytes(variable)) for variable in equation.outvars)
+        # A TPU multiplies in bfloat16.
+        parts = 2 if platform == "tpu" and equation.primitive.name == "stack" else 1
+        yield from ((variable, _bytes(variable) // parts) for variable in equation.outvars)
         return
-    turn, carried = _flat(params["jaxpr"].jaxpr, platform), params["num_carry"]
+    turn, carried = flat_program(params["jaxpr"].jaxpr, platform), params["num_carry"]
     counted = {*turn.invars[: params["num_consts"]], *turn.invars[params["num_consts"] + carried :]}
     _, stored = _uses(turn, platform)
     roots = _roots(turn, stored)
@@ -222,49 +182,66 @@ def _sizes(equation: Any, platform: str) -> Iterator[tuple[Any, int]]:
         if place < carried:
             yield variable, _bytes(variable)
             continue
-        own = set().union(*(roots.get(one, {one}) for one in _variables([result]))) - counted
+        own = set().union(*(roots.get(one, {one}) for one in variables([result]))) - counted
         counted |= own
         yield variable, params["length"] * sum(map(_bytes, own))
 
 
-def _roots(program: _Flat, stored: set[Any]) -> dict[Any, set[Any]]:
+def _roots(program: FlatProgram, stored: set[Any]) -> dict[Any, set[Any]]:
     """What is stored of each value: itself, or what it can be computed from in passing."""
     roots: dict[Any, set[Any]] = {}
     for equation in program.eqns:
-        sources = [roots.get(one, {one}) for one in _variables(equation.invars)]
+        sources = [roots.get(one, {one}) for one in variables(equation.invars)]
         passed = set().union(*sources)
         roots |= {one: {one} if one in stored else passed for one in equation.outvars}
     return roots
 
 
-def _uses(program: _Flat, platform: str) -> tuple[dict[Any, int], set[Any]]:
+def _uses(program: FlatProgram, platform: str) -> tuple[dict[Any, int], set[Any]]:
     """The last equation that needs each variable, and the variables that get memory."""
     last_use: dict[Any, int] = {}
     stored = set()
-    users = Counter(one for equation in program.eqns for one in {*_variables(equation.invars)})
+    users = Counter(one for equation in program.eqns for one in {*variables(equation.invars)})
     makers = {one: equation for equation in program.eqns for one in equation.outvars}
+    reduced = _reduced_at_once(program) if platform == "tpu" else set()
     for position, equation in enumerate(program.eqns):
         name = equation.primitive.name
-        # TPUs compute what they multiply on the way into the product.
-        reads_in_passing = name.startswith("reduce_") or (platform, name) == ("tpu", "dot_general")
+        # TPUs compute what they multiply on the way into the product, unless it is put together.
+        multiplies = (platform, name) == ("tpu", "dot_general")
+        in_passing = name in _FUSED or name.startswith("reduce_") or multiplies
         in_place = _read_where_they_lie(equation, makers) if platform != "cpu" else ()
-        for variable in _variables(equation.invars):
+        for variable in variables(equation.invars):
             last_use[variable] = position
-            if name not in _FUSED and not reads_in_passing and variable not in in_place:
+            joined = variable in makers and makers[variable].primitive.name == "stack"
+            if (not in_passing and variable not in in_place) or (multiplies and joined):
                 stored.add(variable)
             elif platform == "cpu" and name in ("reduce_sum", "reduce_max"):
                 stored |= _factors(variable, makers)
         costly = platform == "cpu" and name in _COSTLY_ON_CPU
         kept_from = 0 if name not in _FUSED else 2 if costly else math.inf  # users
-        stored |= {one for one in equation.outvars if users[one] >= kept_from}
-    last_use |= dict.fromkeys(_variables(program.outvars), len(program.eqns))
+        stored |= {one for one in equation.outvars if users[one] >= kept_from} - reduced
+    last_use |= dict.fromkeys(variables(program.outvars), len(program.eqns))
     # What a fused value is computed from must stay until the value is used.
     for equation in reversed(program.eqns):
         for result in equation.outvars:
             if result in last_use and result not in stored:
-                for variable in _variables(equation.invars):
+                for variable in variables(equation.invars):
                     last_use[variable] = max(last_use[variable], last_use[result])
     return last_use, stored
+
+
+def _reduced_at_once(program: FlatProgram) -> set[Any]:
+    """Products that nothing but reductions reads: a TPU reduces them as it makes them."""
+    read_whole = set(variables(program.outvars))
+    found = set()
+    for equation in reversed(program.eqns):
+        name = equation.primitive.name
+        passed_on = name in _FUSED and read_whole.isdisjoint(equation.outvars)
+        if not passed_on and not name.startswith("reduce_"):
+            read_whole |= set(variables(equation.invars))
+        if name == "dot_general":
+            found |= {*equation.outvars} - read_whole
+    return found
 
 
 def _factors(variable: Any, makers: dict[Any, Any]) -> set[Any]:
@@ -272,25 +249,7 @@ def _factors(variable: Any, makers: dict[Any, Any]) -> set[Any]:
     maker = makers.get(variable)
     if maker is None or maker.primitive.name not in ("mul", "square", "integer_pow"):
         return {variable}
-    return set(_variables(maker.invars))
-
-
-def inner_programs(equation: Any, platform: str) -> Iterator[Any]:
-    """The programs inside a loop, a branch or a call; of a choice by platform, the one it gets."""
-    if choices := equation.params.get("branches_platforms"):
-        name = {"gpu": "cuda"}.get(platform, platform)
-        chosen = next(i for i, one in enumerate(choices) if one is None or name in one)
-        yield equation.params["branches"][chosen].jaxpr
-        return
-    for value in equation.params.values():
-        for one in value if isinstance(value, list | tuple) else (value,):
-            one = getattr(one, "jaxpr", one)
-            if hasattr(one, "eqns"):
-                yield one
-
-
-def _variables(atoms: Any) -> list[Any]:
-    return [atom for atom in atoms if not isinstance(atom, Literal)]
+    return set(variables(maker.invars))
 
 
 def _bytes(variable: Any) -> int:

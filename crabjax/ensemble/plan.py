@@ -13,8 +13,9 @@ from typing import Any, NamedTuple
 import jax
 
 from crabjax.config import DevicesConfig
+from crabjax.devices.flat_program import inner_programs
 from crabjax.devices.memory import fits, memory_limit
-from crabjax.devices.program_memory import inner_programs, program_bytes
+from crabjax.devices.program_memory import program_bytes
 from crabjax.ensemble.step import Recipe
 from crabjax.ensemble.train import TrainingData, trace_training
 from crabjax.models import Recomputed

@@ -187,7 +187,7 @@ def _train_epoch(recipe: Recipe, epoch, training: Training, data: TrainingData, 
         batch = of_members(inputs, data.train_rows, counts, keys, orders, index)
         trained, losses = training_step(recipe, trained, batch, counts, training.going)
         rows = jnp.sum(batch.live, axis=1, dtype=losses.dtype)
-        return trained, total + jnp.where(training.going & (rows > 0), losses * rows, 0)
+        return trained, total + jnp.where(training.going, losses * rows, 0)
 
     batches = jnp.max((counts + size - 1) // size)
     before = training.trained, jnp.zeros(len(counts), jnp.float32)

@@ -15,7 +15,7 @@ from crabjax.cli.benchmark import main
 from crabjax.config import ConfigError, load_config
 from crabjax.devices.chips import CHIPS
 from crabjax.devices.compile_for import Report, chip_devices
-from crabjax.devices.program_memory import inner_programs
+from crabjax.devices.flat_program import inner_programs
 
 
 def test_sizes_are_the_papers():

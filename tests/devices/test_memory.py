@@ -82,6 +82,25 @@ def test_a_tpu_writes_a_product_in_the_order_in_which_it_is_read(platform, megab
     assert needed == pytest.approx((1 + megabytes) * 10**6, rel=0.02)
 
 
+@pytest.mark.parametrize(
+    ("function", "tpu", "gpu"),
+    [
+        # A product is reduced as it is made, unless something else reads it, or is the result.
+        (lambda x: jnp.max(jnp.where(x > 0, x @ x, 0), axis=0), 0, 1),
+        (lambda x: (lambda h: (jnp.max(h, axis=0), jnp.sort(h)[0]))(x @ x), 2, 2),
+        (lambda x: (lambda h: (jnp.max(h, axis=0), h))(x @ x), 1, 1),
+        # What is multiplied is computed on the way, but put together beforehand, in bfloat16.
+        (lambda x: jnp.sum((x + 1) @ x, axis=0), 0, 2),
+        (lambda x: jnp.sum(jnp.stack([x + 1, x - 1]) @ x, axis=1), 1, 4),
+    ],
+)
+def test_products_on_a_tpu_counted_by_hand(function, tpu, gpu):
+    shape: Any = jax.ShapeDtypeStruct((500, 500), jnp.float32)
+    for platform, megabytes in (("tpu", tpu), ("gpu", gpu)):
+        needed = program_bytes(jax.jit(function).trace(shape), platform)
+        assert needed == pytest.approx((1 + megabytes) * 10**6, rel=0.01), platform
+
+
 def traced_scores():
     shape: Any = jax.ShapeDtypeStruct
     probs, anchors = shape((5, 256, LABELS), jnp.float32), shape((5, 64, LABELS), jnp.float32)
