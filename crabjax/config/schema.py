@@ -127,7 +127,7 @@ class EnsembleConfig:
     threshold: Literal["learnt", "half"] = setting(
         "learnt",
         "what a probability must exceed for its label: what maximises the F1 expected over the "
-        "unlabelled documents, or 0.5",
+        "unlabelled documents and those queried from among them, or 0.5",
     )
     batch_size: int = setting(50, "documents in a training step", at_least=1)
     keep: Literal["last", "best"] = setting(

@@ -133,7 +133,7 @@ def _checked(where: str, body: str, labels: list[str], identity: Any, tokenised:
     if identity is not None and not isinstance(identity, str | int):
         raise DataError(f'{where}: "id" must be a string or an integer, found {identity!r}')
     try:
-        "".join((body, *labels)).encode()
+        "".join((body, *labels, str(identity))).encode()
     except UnicodeEncodeError as error:
         raise DataError(f"{where}: half of a surrogate pair, not valid text: {error}") from error
     key = None if identity is None else str(identity)

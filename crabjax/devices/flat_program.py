@@ -7,8 +7,6 @@ from jax.extend.core import Literal, Var
 
 # The same memory, read as another shape.
 _RESHAPES = frozenset(("reshape", "squeeze", "expand_dims"))
-# A compiler for TPUs has a product written in the order of axes in which it is read.
-_ANY_ORDER = ("transpose", "tpu")
 # Of these there is nothing left in a compiled program but what they call.
 _CALLS = frozenset(("jit", "pjit", "closed_call", "custom_jvp_call", "custom_vjp_call"))
 
@@ -23,6 +21,8 @@ class FlatProgram(NamedTuple):
 
 def flat_program(jaxpr: Any, platform: str) -> FlatProgram:
     equations: list[Any] = []
+    # A compiler for TPUs has a product written in the order of axes in which it is read.
+    in_any_order: set[Any] = set()
 
     def inline(jaxpr: Any, names: dict[Any, Any]) -> list[Any]:
         """Adds a program's equations under ``names`` of their own; returns those of its results."""
@@ -32,11 +32,15 @@ def flat_program(jaxpr: Any, platform: str) -> FlatProgram:
             if equation.primitive.name in _CALLS or "branches_platforms" in equation.params:
                 (called,) = inner_programs(equation, platform)
                 own = inline(called, _named(called, given))
-            elif (name := equation.primitive.name) in _RESHAPES or (name, platform) == _ANY_ORDER:
+            elif (name := equation.primitive.name) in _RESHAPES or (
+                name == "transpose" and given[0] in in_any_order
+            ):
                 own = given
             else:
                 own = [Var(one.aval) for one in equation.outvars]
                 equations.append(equation.replace(invars=given, outvars=own))
+                if platform == "tpu" and name == "dot_general":
+                    in_any_order.update(own)
             names.update(zip(equation.outvars, own))
         return here(jaxpr.outvars)
 

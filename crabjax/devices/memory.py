@@ -2,6 +2,7 @@
 
 import logging
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 from typing import TypeVar
 
@@ -84,13 +85,10 @@ def _host_bytes(group: Path = Path("/sys/fs/cgroup")) -> float:
     read = lambda name: (group / name).read_text(encoding="ascii")
     try:
         left = float(read("memory.max")) - float(read("memory.current"))
-        # Files that were read stay in memory until something else needs the place.
-        left += dict(map(_pair, read("memory.stat").splitlines())).get("inactive_file", 0.0)
     except (OSError, ValueError):  # no container, or one without a limit: "max"
         return available
+    with suppress(OSError, ValueError):
+        stat = dict(line.split() for line in read("memory.stat").splitlines())
+        # Files that were read stay in memory until something else needs the place.
+        left += sum(float(stat.get(name, 0)) for name in ("inactive_file", "active_file"))
     return min(available, max(left, 0.0))
-
-
-def _pair(line: str) -> tuple[str, float]:
-    name, value = line.split()
-    return name, float(value)

@@ -64,6 +64,8 @@ def _temporary_bytes(jaxpr: Any, platform: str) -> int:
     results = set(variables(program.outvars))
     own = stored - results - set(program.invars)
     replaceable = _replaceable(program, own) if platform != "cpu" else {}
+    # In bfloat16, as a TPU multiplies.
+    narrow = _put_together(program) if platform == "tpu" else set()
     alive: dict[Any, int] = {}
     most = 0
     for position, equation in enumerate(program.eqns):
@@ -74,7 +76,7 @@ def _temporary_bytes(jaxpr: Any, platform: str) -> int:
             if (taken := replaceable.get(result)) and last_use[taken] == position:
                 alive.pop(taken, None)
         alive |= {
-            variable: size
+            variable: min(size, 2 * variable.aval.size) if variable in narrow else size
             for variable, size in _sizes(equation, platform)
             if variable in stored
             and variable not in results
@@ -170,9 +172,7 @@ def _sizes(equation: Any, platform: str) -> Iterator[tuple[Any, int]]:
     """
     params = equation.params
     if equation.primitive.name != "scan" or params["unroll"] != params["length"]:
-        # A TPU multiplies in bfloat16.
-        parts = 2 if platform == "tpu" and equation.primitive.name == "stack" else 1
-        yield from ((variable, _bytes(variable) // parts) for variable in equation.outvars)
+        yield from ((variable, _bytes(variable)) for variable in equation.outvars)
         return
     turn, carried = flat_program(params["jaxpr"].jaxpr, platform), params["num_carry"]
     counted = {*turn.invars[: params["num_consts"]], *turn.invars[params["num_consts"] + carried :]}
@@ -203,17 +203,17 @@ def _uses(program: FlatProgram, platform: str) -> tuple[dict[Any, int], set[Any]
     stored = set()
     users = Counter(one for equation in program.eqns for one in {*variables(equation.invars)})
     makers = {one: equation for equation in program.eqns for one in equation.outvars}
-    reduced = _reduced_at_once(program) if platform == "tpu" else set()
+    on_tpu = platform == "tpu"
+    reduced, joined = (f(program) if on_tpu else set() for f in (_reduced_at_once, _put_together))
     for position, equation in enumerate(program.eqns):
         name = equation.primitive.name
         # TPUs compute what they multiply on the way into the product, unless it is put together.
-        multiplies = (platform, name) == ("tpu", "dot_general")
-        in_passing = name in _FUSED or name.startswith("reduce_") or multiplies
+        multiplies = on_tpu and name == "dot_general"
+        in_passing = multiplies or name in _FUSED or name.startswith("reduce_")
         in_place = _read_where_they_lie(equation, makers) if platform != "cpu" else ()
         for variable in variables(equation.invars):
             last_use[variable] = position
-            joined = variable in makers and makers[variable].primitive.name == "stack"
-            if (not in_passing and variable not in in_place) or (multiplies and joined):
+            if variable in joined or not (in_passing or variable in in_place):
                 stored.add(variable)
             elif platform == "cpu" and name in ("reduce_sum", "reduce_max"):
                 stored |= _factors(variable, makers)
@@ -231,17 +231,38 @@ def _uses(program: FlatProgram, platform: str) -> tuple[dict[Any, int], set[Any]
 
 
 def _reduced_at_once(program: FlatProgram) -> set[Any]:
-    """Products that nothing but reductions reads: a TPU reduces them as it makes them."""
-    read_whole = set(variables(program.outvars))
-    found = set()
-    for equation in reversed(program.eqns):
-        name = equation.primitive.name
-        passed_on = name in _FUSED and read_whole.isdisjoint(equation.outvars)
-        if not passed_on and not name.startswith("reduce_"):
-            read_whole |= set(variables(equation.invars))
-        if name == "dot_general":
-            found |= {*equation.outvars} - read_whole
-    return found
+    """Products that a TPU reduces as it makes them.
+
+    Nothing but reductions reads them, and none of these needs another, as those of a softmax do.
+    """
+    passed: dict[Any, set[Any]] = {}  # by value, the products that it is computed from in passing
+    known: dict[Any, set[Any]] = {}  # and those of which it needs a reduction
+    products: set[Any] = set()
+    kept = set()
+    for equation in program.eqns:
+        name, given = equation.primitive.name, variables(equation.invars)
+        whole = set().union(*(passed.get(one, ()) for one in given))
+        reduced = set().union(*(known.get(one, ()) for one in given))
+        if name not in _FUSED:
+            reduces = name.startswith("reduce_")
+            kept |= whole & reduced if reduces else whole
+            own = {*equation.outvars} if name == "dot_general" else set()
+            whole, reduced = own, whole | reduced if reduces else set()
+            products |= own
+        passed |= dict.fromkeys(equation.outvars, whole)
+        known |= dict.fromkeys(equation.outvars, reduced)
+    return products - kept.union(*(passed.get(one, ()) for one in variables(program.outvars)))
+
+
+def _put_together(program: FlatProgram) -> set[Any]:
+    """What is stacked to be multiplied, and read by nothing else."""
+    stacked = set()
+    for equation in program.eqns:
+        if equation.primitive.name == "stack":
+            stacked |= {*equation.outvars}
+        elif equation.primitive.name != "dot_general":
+            stacked -= {*variables(equation.invars)}
+    return stacked - {*variables(program.outvars)}
 
 
 def _factors(variable: Any, makers: dict[Any, Any]) -> set[Any]:

@@ -151,11 +151,16 @@ def on_cores(mesh: Mesh | None) -> bool:
     return mesh is None and jax.default_backend() == "cpu"
 
 
+def groups_at_once(members: int, at_once: int, group: int) -> int:
+    """How many groups train side by side: with all members at once the last may be filled up."""
+    return -(-members // group) if at_once >= members else max(1, at_once // group)
+
+
 def _fit(recipe: Recipe, mesh, a_core, shared, own, at_once: int) -> tuple[Params, FitInfo]:
     members = len(own[1])
     # The same groups on any number of cores: their size may change the last bits of a result.
     group = at_once if a_core is None else min(a_core, at_once)
-    workers = -(-at_once // group)
+    workers = groups_at_once(members, at_once, group)
     if mesh is not None:
         group *= mesh.shape[ENSEMBLE]
     one_group = group >= members

@@ -10,7 +10,7 @@ from crabjax.devices.batches import LARGEST_BATCH, batches_at_once, usable_cores
 from crabjax.devices.memory import memory_limit
 from crabjax.devices.mesh import ENSEMBLE, use_devices
 from crabjax.devices.program_memory import program_bytes
-from crabjax.ensemble.fit import on_cores
+from crabjax.ensemble.fit import groups_at_once, on_cores
 from crabjax.ensemble.plan import Device, FitShapes, members_a_core, plan_fit
 from crabjax.ensemble.predict import ensemble_logits
 from crabjax.ensemble.step import Recipe
@@ -27,13 +27,11 @@ class Program(NamedTuple):
     """A program that a run compiles.
 
     Attributes:
-      name: what it does.
       at_once: members or documents in one call.
       calls: calls that run side by side on a device.
       bytes: its arguments, results and temporaries, an estimate; of all calls together.
     """
 
-    name: str
     at_once: int
     calls: int
     bytes: float
@@ -59,7 +57,6 @@ class Layout(NamedTuple):
     """What is shared out, and the programs that do it."""
 
     sizes: Sizes
-    models: int  # seeds x members
     devices: int
     ensemble: int  # devices that members are shared out over
     pool: int  # devices that documents are shared out over
@@ -82,7 +79,7 @@ def layout(config: Config) -> Layout:
         train, reason = _training(config, sizes, mesh, models)
         at_once = config.ensemble.members if sizes.sampled else models
         predict = _prediction(config, sizes, -(-at_once // ensemble))
-    return Layout(sizes, models, jax.device_count(), ensemble, pool, train, predict, reason)
+    return Layout(sizes, jax.device_count(), ensemble, pool, train, predict, reason)
 
 
 def _sizes(config: Config) -> Sizes:
@@ -133,7 +130,8 @@ def _training(config: Config, sizes: Sizes, mesh: Any, models: int) -> tuple[Pro
     device = Device(jax.default_backend(), memory_limit(), on_cores(mesh))
     plan = plan_fit(recipe, config.devices, most, shapes, device)
     group = plan.at_once if a_core is None else min(a_core, plan.at_once)
-    return Program("train", group, -(-plan.at_once // group), plan.bytes), plan.reason
+    workers = groups_at_once(models, plan.at_once, group)
+    return Program(group, workers, plan.bytes), plan.reason
 
 
 def _prediction(config: Config, sizes: Sizes, models: int) -> Program:
@@ -142,4 +140,4 @@ def _prediction(config: Config, sizes: Sizes, models: int) -> Program:
     params = jax.eval_shape(jax.vmap(sizes.model.init), keys)
     rows = jax.ShapeDtypeStruct((batch, *sizes.inputs.shape[1:]), sizes.inputs.dtype)
     traced = ensemble_logits.trace(sizes.model, params, rows)  # type: ignore[attr-defined]
-    return Program("predict", batch, batches_at_once(), program_bytes(traced))
+    return Program(batch, batches_at_once(), program_bytes(traced))

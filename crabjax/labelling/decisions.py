@@ -49,6 +49,7 @@ def write_decisions(project: Project, learner: Learner, path: Path) -> int:
     project.keep(learner.train())  # first: whoever goes on later needs the same parameters
     with _part_of(project.folder) as part:
         by_person = _write(project, learner, path, part)
+        project.keep(learner)  # with the threshold, for the next time
         if part is not None:
             part.unlink(missing_ok=True)
     return by_person

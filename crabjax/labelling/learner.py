@@ -133,7 +133,8 @@ class Learner(Trained):
         Learnt for F1 from the texts that were seen without an answer (of many, from those that a
         query of all of them looks at). Where these are fewer than the answered ones, or few, they
         are not like all texts, and the answered ones count too, each predicted by a model that has
-        not learnt from it; 0.5 with ``ensemble.threshold: half``.
+        not learnt from it, once ten are labelled; 0.5 if nothing is left to learn from, and with
+        ``ensemble.threshold: half``.
 
         Args:
           probabilities: what :meth:`predict_all` gave, if it did: nothing is predicted again.
@@ -144,6 +145,7 @@ class Learner(Trained):
         if self.config.ensemble.threshold == "half":
             return HALF
         if self._threshold is None:
+            self.train()
             answered = np.array(sorted(self._known.answered), np.int64)
             open_rows = AllBut(len(self._known), answered)
             alike = len(open_rows) >= max(FEWEST_OPEN, len(answered)) or self._is_cold()
@@ -211,7 +213,7 @@ class Learner(Trained):
         return learning_curve(self._cases())
 
     def save(self, folder: str | Path, *, documents: bool = True) -> None:
-        """Writes texts, answers and, where trained, parameters; a learner there is replaced.
+        """Writes texts, answers and, where known, parameters and threshold; replaces what is there.
 
         Args:
           folder: where to.
@@ -243,10 +245,11 @@ class Learner(Trained):
         return learner
 
     def restore(self, folder: str | Path) -> bool:
-        """Takes over the parameters of a saved learner with the same texts and answers.
+        """Takes over parameters and threshold of a saved learner with the same texts and answers.
 
         Returns:
-          Whether it had the same configuration, texts and answers; else nothing changes.
+          Whether it was trained with the same configuration, texts and answers; else nothing
+          changes.
 
         Raises:
           SavedLearnerError: if there is none, it is damaged, or another version trained it,
@@ -262,11 +265,12 @@ class Learner(Trained):
                 config = experiment_settings(from_stored(state["config"], "config"))
                 own = {"config": experiment_settings(self.config)} | self._known.to_dict()
             same = state | {"config": config} == own
-        if same:
-            with damage_named(folder):
-                self._threshold = _stored_threshold(state)
-            self._params, self._logits = params, None
-        return same
+        if params is None or not same:
+            return False
+        with damage_named(folder):
+            self._threshold = _stored_threshold(state)
+        self._params, self._logits = params, None
+        return True
 
 
 def _stored_threshold(state: dict[str, Any]) -> float | None:

@@ -123,6 +123,7 @@ def test_byte_order_mark_and_windows_line_ends_are_no_problem(tmp_path):
             r'c\.jsonl:2: either every document has an "id',
         ),
         (b'{"text": "\\ud800", "labels": []}\n', r"c\.jsonl:2: half of a surrogate pair"),
+        (b'{"text": "x", "labels": [], "id": "\\ud800"}\n', r"c\.jsonl:2: half of a surrogate"),
         (
             b'{"text": "caf\xe9", "labels": []}\n',
             r"c\.jsonl:2: expected utf-8 .* 0xe9 at column 14",

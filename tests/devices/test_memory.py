@@ -2,6 +2,7 @@
 
 import logging
 import threading
+from concurrent.futures import ThreadPoolExecutor
 from types import SimpleNamespace
 from typing import Any
 
@@ -82,6 +83,14 @@ def test_a_tpu_writes_a_product_in_the_order_in_which_it_is_read(platform, megab
     assert needed == pytest.approx((1 + megabytes) * 10**6, rel=0.02)
 
 
+def stacked(x):
+    return jnp.stack([x + 1, x - 1])
+
+
+def multiplied(x, y):
+    return jnp.sum(x @ y, axis=1)
+
+
 @pytest.mark.parametrize(
     ("function", "tpu", "gpu"),
     [
@@ -91,7 +100,15 @@ def test_a_tpu_writes_a_product_in_the_order_in_which_it_is_read(platform, megab
         (lambda x: (lambda h: (jnp.max(h, axis=0), h))(x @ x), 1, 1),
         # What is multiplied is computed on the way, but put together beforehand, in bfloat16.
         (lambda x: jnp.sum((x + 1) @ x, axis=0), 0, 2),
-        (lambda x: jnp.sum(jnp.stack([x + 1, x - 1]) @ x, axis=1), 1, 4),
+        (lambda x: multiplied(stacked(x), x), 1, 4),
+        # As it is where it is in bfloat16 already, or something else reads it too.
+        (lambda x: (lambda h: multiplied(stacked(h), h))(x.astype(jnp.bfloat16)), 1, 2.5),
+        (lambda x: (lambda s: (multiplied(s, x), jnp.sort(s)[0, 0]))(stacked(x)), 4, 4),
+        # The second reduction of a product needs the first.
+        (lambda x: jax.nn.logsumexp(x @ x, axis=0), 1, 1),
+        (lambda x: jnp.var(x @ x, axis=0), 1, 1),
+        # Arguments lie as they lie.
+        (lambda x: jnp.sort(x.T, axis=0)[0], 2, 2),
     ],
 )
 def test_products_on_a_tpu_counted_by_hand(function, tpu, gpu):
@@ -246,6 +263,17 @@ def test_out_of_memory_is_halved_once_and_said(arguments, under_vmap, sizes, mon
         fit_ensemble(MODEL, CONFIG, *arguments, devices=three)
 
 
+@pytest.mark.parametrize(("at_once", "workers"), [(1, 1), (2, 1), (3, 1), (4, 2)])
+def test_no_more_members_train_than_there_may(arguments, at_once, workers, monkeypatch):
+    made = []
+    threads = lambda count: made.append(count) or ThreadPoolExecutor(count)
+    monkeypatch.setattr(fit, "ThreadPoolExecutor", threads)
+    monkeypatch.setattr(fit, "members_a_core", lambda *_: 2)
+    monkeypatch.setattr(fit, "usable_cores", lambda: 4)
+    fit_ensemble(MODEL, CONFIG, *arguments, devices=DevicesConfig(members_at_once=at_once))
+    assert made == [workers]
+
+
 @pytest.mark.parametrize("cores", [1, 2, 7])
 def test_the_number_of_cores_does_not_matter(arguments, cores, monkeypatch):
     expected, _ = fit_ensemble(MODEL, CONFIG, *arguments)
@@ -293,13 +321,19 @@ def test_prediction_counts_a_batch_for_every_core(arguments, monkeypatch, caplog
 
 @pytest.mark.parametrize(
     ("limit", "used", "files", "left"),
-    [("8e9", "7.5e9", "6e9", 6.5e9), ("8e9", "8.1e9", "0", 0), ("max", "7.5e9", "6e9", 1e12)],
+    [
+        ("8e9", "7.5e9", "inactive_file 5e9\nactive_file 1e9\n", 6.5e9),
+        ("8e9", "8.1e9", "inactive_file 0\nactive_file 0\n", 0),
+        ("8e9", "7e9", None, 1e9),
+        ("max", "7.5e9", "inactive_file 6e9\n", 1e12),
+    ],
 )
 def test_what_a_container_has_left(tmp_path, monkeypatch, limit, used, files, left):
-    """Files that were read give way; the machine has more."""
+    """Files that were read, once or more, give way; the machine has more."""
     (tmp_path / "memory.max").write_text(limit)
     (tmp_path / "memory.current").write_text(used)
-    (tmp_path / "memory.stat").write_text(f"anon 1500000000\ninactive_file {files}\n")
+    if files is not None:
+        (tmp_path / "memory.stat").write_text(f"anon 1500000000\n{files}")
     machine = SimpleNamespace(available=1e12)
     monkeypatch.setattr(memory.psutil, "virtual_memory", lambda: machine)
     assert memory._host_bytes(tmp_path) == left

@@ -336,6 +336,7 @@ def test_another_version_has_another_fingerprint_and_is_not_restored(
         (lambda one: one.tell(["\ud800"], [[]]), ValueError, r"texts\[0\]: half of a surr"),
         (lambda one: one.evaluate(TEXTS[:1], [None]), LabelError, "at least one document"),
         (lambda one: one.predict_proba(["x"]), NotFittedError, "found none"),
+        (lambda one: one.threshold(), NotFittedError, "found none"),
     ],
 )
 def test_misuse_is_named(call, error, message):

@@ -125,3 +125,6 @@ def test_a_threshold_is_kept_with_the_parameters(tmp_path, monkeypatch):
     other = Learner(config, ["a", "b"]).tell(vectors, answers)
     assert other.restore(tmp_path / "none")
     assert other.threshold() == threshold
+    Learner(config, ["a", "b"]).tell(vectors, answers).save(tmp_path / "untrained")
+    assert not other.restore(tmp_path / "untrained")  # what is known already is kept
+    assert other.threshold() == threshold

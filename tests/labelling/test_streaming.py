@@ -90,6 +90,8 @@ def test_streamed_predictions_are_those_made_at_once(project, tmp_path):
     assert write_decisions(project, project.learner(), tmp_path / "out.jsonl") == 13
     check(project, tmp_path / "out.jsonl")
     assert not (project.folder / PROBABILITIES).exists()
+    kept = json.loads((project.folder / "model" / "learner.json").read_text())
+    assert kept["threshold"] == expected(project)[1]  # nobody looks for it again
 
 
 @pytest.fixture
