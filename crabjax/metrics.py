@@ -1,5 +1,6 @@
 """Multi-label measures of predicted probabilities against labels, for many models at once."""
 
+import functools
 from typing import NamedTuple
 
 import jax
@@ -44,11 +45,8 @@ def evaluate(probs: ArrayLike, labels: ArrayLike, threshold: ArrayLike = 0.5) ->
 
 
 @jax.jit
-def _evaluate(probs: jax.Array, labels: jax.Array, thresholds: jax.Array) -> Scores:
-    return jax.vmap(_evaluate_one, in_axes=(0, None, 0))(probs, labels, thresholds)
-
-
-def _evaluate_one(probs: jax.Array, labels: jax.Array, threshold: jax.Array) -> Scores:
+@functools.partial(jax.vmap, in_axes=(0, None, 0))
+def _evaluate(probs: jax.Array, labels: jax.Array, threshold: jax.Array) -> Scores:
     predicted = probs > threshold  # [X, K]
     hits = jnp.sum(predicted & labels, axis=0, dtype=jnp.float32)  # [K]
     claimed = jnp.sum(predicted, axis=0, dtype=jnp.float32)

@@ -136,15 +136,23 @@ def shown(kind: Kind | None = None, stream: TextIO | None = None) -> Iterator[Di
 
 
 @contextmanager
-def doing(text: str, kind: str | None = None) -> Iterator[None]:
+def doing(text: str, kind: str | None = None) -> Iterator[_Step | None]:
     """Says, while the block runs, what it does; also a decorator.
 
     Args:
       text: what is going on.
       kind: steps of one kind are a line once, off a terminal; the text unless told otherwise.
     """
-    with _under_way(text, kind):
-        yield
+    display = _display
+    if display is None or not heard():
+        yield None
+        return
+    _listen()
+    step = display.begin(text, kind)
+    try:
+        yield step
+    finally:
+        display.end(step)
 
 
 @contextmanager
@@ -160,7 +168,7 @@ def counting(text: str, total: int, done: int = 0) -> Iterator[Callable[..., Non
       A function to call with how many more are done, and a note on the one under way if there is
       something to say of it. Off a terminal a tenth is a line, of work that lasts.
     """
-    with _under_way(text) as step:
+    with doing(text) as step:
         first, start = done, time.monotonic()
 
         def advance(more: int, note: str = "") -> None:
@@ -179,20 +187,6 @@ def counting(text: str, total: int, done: int = 0) -> Iterator[Callable[..., Non
 def heard() -> bool:
     """Whether somebody hears what is going on."""
     return _display is not None and _display.kind != "quiet"
-
-
-@contextmanager
-def _under_way(text: str, kind: str | None = None) -> Iterator[_Step | None]:
-    display = _display
-    if display is None or not heard():
-        yield None
-        return
-    _listen()
-    step = display.begin(text, kind)
-    try:
-        yield step
-    finally:
-        display.end(step)
 
 
 def tell(text: str, *, minor: bool = False, **facts: object) -> None:

@@ -20,13 +20,11 @@ class Timing(NamedTuple):
       median: over the repeats, after warming up.
       spread: slowest minus fastest repeat, relative to the median.
       compile: what the first call took beyond the median.
-      repeats: number of timed calls.
     """
 
     median: float
     spread: float
     compile: float
-    repeats: int
 
 
 def measure(function: Callable[..., Any], *arguments: Any, repeats: int = 5) -> Timing:
@@ -35,7 +33,7 @@ def measure(function: Callable[..., Any], *arguments: Any, repeats: int = 5) -> 
     seconds = [seconds_of(function, *arguments) for _ in range(repeats)]
     median = statistics.median(seconds)
     spread = (max(seconds) - min(seconds)) / median
-    return Timing(median, spread, max(first - median, 0.0), repeats)
+    return Timing(median, spread, max(first - median, 0.0))
 
 
 def seconds_of(function: Callable[..., Any], *arguments: Any) -> float:

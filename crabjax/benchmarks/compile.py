@@ -258,7 +258,7 @@ def _remedy(target: Target, config: Config, sizes: Sizes, row: Row) -> str:
     if row["program"] == "score":
         return "a run scores fewer candidates at once by itself"
     wanted = PARTS["fit"] if row["program"] == "fit" else [row["program"]]
-    for setting, changed in _smaller(config, sizes, row):
+    for setting, changed in _smaller(config, row):
         layout = lay_out(target.chip, changed, sizes)
         names = [one for one in wanted if one in programs(changed, sizes, layout)]
         reports = {one: compiled(target, changed, sizes, layout, one)[1] for one in names}
@@ -270,7 +270,7 @@ def _remedy(target: Target, config: Config, sizes: Sizes, row: Row) -> str:
     return "no setting of members_at_once, predict_batch or rematerialise makes it fit"
 
 
-def _smaller(config: Config, sizes: Sizes, row: Row) -> Iterator[tuple[str, Config]]:
+def _smaller(config: Config, row: Row) -> Iterator[tuple[str, Config]]:
     """What could be tried, in this order; what a program needs is about proportional to sizes."""
     share, trial = 0.95 * row["GB of chip"] / row["GB"], functools.partial(_with_setting, config)
     if row["program"] == "predict":

@@ -19,7 +19,7 @@ import jax
 import numpy as np
 
 from crabjax.benchmarks.arguments import FIT_SIZES, FIT_SMALLER
-from crabjax.benchmarks.common import Row, peak_extra_megabytes
+from crabjax.benchmarks.common import Row, peak_extra_megabytes, seconds_of
 from crabjax.benchmarks.corpus import Corpus, random_corpus
 from crabjax.benchmarks.shapes import multiplications
 from crabjax.config import EnsembleConfig, ModelConfig
@@ -70,11 +70,8 @@ def run(arguments: argparse.Namespace) -> list[Row]:
 
 def _in_turns(sides: list[Side], repeats: int, gflop: float, labelled: int) -> list[Row]:
     """Times every side once, then every side again: what disturbs the machine disturbs all."""
-    first, found, memory = [], [[] for _ in sides], [0.0 for _ in sides]
-    for side in sides:
-        start = time.perf_counter()
-        side.warm_up()
-        first.append(time.perf_counter() - start)
+    found, memory = [[] for _ in sides], [0.0 for _ in sides]
+    first = [seconds_of(side.warm_up) for side in sides]
     for _ in range(repeats):
         for place, side in enumerate(sides):
             extra = peak_extra_megabytes(lambda side=side, to=found[place]: to.append(side.run()))

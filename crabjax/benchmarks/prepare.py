@@ -10,6 +10,7 @@ import os
 import tempfile
 import time
 from pathlib import Path
+from unittest.mock import patch
 
 import numpy as np
 
@@ -22,18 +23,14 @@ GATHERED = 3000
 
 def run(arguments: argparse.Namespace) -> list[Row]:
     """A row each: preparing, the second start, a gather."""
-    before = os.environ.get("CRABJAX_CACHE")
-    with tempfile.TemporaryDirectory() as name:
+    with (
+        tempfile.TemporaryDirectory() as name,
+        patch.dict(os.environ, CRABJAX_CACHE=f"{name}/cache"),
+    ):
         folder = Path(name)
-        os.environ["CRABJAX_CACHE"] = str(folder / "cache")
-        try:
-            for split, documents in (("train", arguments.documents), ("test", 1000)):
-                _write_texts(folder / f"{split}.jsonl", documents, arguments)
-            return _measured(folder, arguments.documents)
-        finally:
-            os.environ.pop("CRABJAX_CACHE")
-            if before is not None:
-                os.environ["CRABJAX_CACHE"] = before
+        for split, documents in (("train", arguments.documents), ("test", 1000)):
+            _write_texts(folder / f"{split}.jsonl", documents, arguments)
+        return _measured(folder, arguments.documents)
 
 
 def _measured(folder: Path, documents: int) -> list[Row]:

@@ -27,7 +27,7 @@ from crabjax.config import Config
 from crabjax.devices.chips import Chip
 from crabjax.devices.program_memory import program_bytes
 from crabjax.ensemble.optimizer import start_training
-from crabjax.ensemble.plan import Device, FitShapes, plan_fit
+from crabjax.ensemble.plan import Device, FitShapes, plan_fit, recomputing
 from crabjax.ensemble.predict import ensemble_logits, predicted_at_once
 from crabjax.ensemble.step import Batch, Recipe, training_step, validation_counts
 from crabjax.experiments.problem import documents_fitted
@@ -79,9 +79,7 @@ def lay_out(chip: Chip, config: Config, sizes: Sizes) -> Layout:
 def with_layers(config: Config, sizes: Sizes, layout: Layout, layers: int) -> tuple[Sizes, Layout]:
     """The same, as laid out for the whole encoder, with fewer layers of it."""
     sizes = dataclasses.replace(sizes, layers=layers)
-    recipe = recipe_of(config, sizes)
-    if recipe.model.recomputing is not None and layout.recomputed is not None:
-        recipe = recipe._replace(model=recipe.model.recomputing(layout.recomputed))
+    recipe = recomputing(recipe_of(config, sizes), layout.recomputed)
     return sizes, layout._replace(recipe=recipe)
 
 

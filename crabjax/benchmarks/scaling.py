@@ -114,7 +114,6 @@ def _make_case(config: Config, documents: int, folder: Path) -> Case:
     first = np.random.default_rng(0).choice(documents, (1, LABELLED), replace=False)
     problem = Problem(
         model=build_model(config.model, width if vectors else VOCABULARY, LABELS),
-        label_names=tuple(map(str, range(LABELS))),
         inputs=np.zeros(0),
         labels=np.zeros(0),
         test_inputs=test_inputs,

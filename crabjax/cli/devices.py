@@ -88,8 +88,9 @@ def configuration(config: Any) -> Iterator[str]:
         return
     found = layout(config)
     documents, width = found.sizes.inputs.shape
+    unit = "features" if config.model.name == "frozen" else "tokens"
     yield (
-        f"data       {documents:,} documents of {width} {_unit(config)}, "
+        f"data       {documents:,} documents of {width} {unit}, "
         f"{found.sizes.labels} labels; {found.sizes.test_documents:,} to test on"
     )
     used = found.ensemble * found.pool
@@ -112,10 +113,6 @@ def configuration(config: Any) -> Iterator[str]:
         f"{_size(predict.bytes)} a call, {predict.calls} calls side by side"
     )
     yield "           memory is estimated from the traced programs, before they are compiled"
-
-
-def _unit(config: Any) -> str:
-    return "features" if config.model.name == "frozen" else "tokens"
 
 
 def _kept(folder: str | None) -> str:

@@ -100,7 +100,7 @@ def run_resample(options: argparse.Namespace) -> None:
         for corpus, size, imbalance in wanted
     ]
     for part in parts:
-        _write(part.corpus, options.output)
+        _write(part, options.output)
 
 
 def run_stats(options: argparse.Namespace) -> None:

@@ -17,7 +17,6 @@ from crabjax.config.schema import Config as Config
 from crabjax.config.schema import DataConfig as DataConfig
 from crabjax.config.schema import DevicesConfig as DevicesConfig
 from crabjax.config.schema import EnsembleConfig as EnsembleConfig
-from crabjax.config.schema import LoopConfig as LoopConfig
 from crabjax.config.schema import ModelConfig as ModelConfig
 from crabjax.config.schema import StrategyConfig as StrategyConfig
 from crabjax.config.schema import SyntheticConfig as SyntheticConfig

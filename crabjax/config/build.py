@@ -4,6 +4,7 @@ Knows types and ranges, nothing of the experiment: ``schema.py`` holds the setti
 """
 
 import dataclasses
+import operator
 import types
 import typing
 from collections.abc import Iterable, Mapping
@@ -220,12 +221,11 @@ def _convert(value: Any, hint: Any) -> Any:
     return value if type(value) is hint else _WRONG
 
 
+_RANGES = {"above": operator.gt, "at_least": operator.ge, "at_most": operator.le}
+
+
 def _within(value: Any, limits: Mapping[str, Any]) -> bool:
-    return value is None or (
-        ("above" not in limits or value > limits["above"])
-        and ("at_least" not in limits or value >= limits["at_least"])
-        and ("at_most" not in limits or value <= limits["at_most"])
-    )
+    return value is None or all(_RANGES[name](value, bound) for name, bound in limits.items())
 
 
 def describe(hint: Any, limits: Mapping[str, Any]) -> str:
@@ -242,5 +242,5 @@ def describe(hint: Any, limits: Mapping[str, Any]) -> str:
     else:
         names = {int: "an integer", float: "a number", str: "text", bool: "true or false"}
         words = "nothing" if hint is type(None) else names[hint]
-    ranges = {"above": "above", "at_least": "at least", "at_most": "at most"}
-    return words + "".join(f" {ranges[name]} {bound}" for name, bound in limits.items())
+    ranges = (f" {name.replace('_', ' ')} {bound}" for name, bound in limits.items())
+    return words + "".join(ranges)

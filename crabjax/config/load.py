@@ -146,13 +146,9 @@ def find_config(name: str | Path) -> Path:
 
 def to_dict(config: Any) -> dict[str, Any]:
     """Plain lists and dicts, ready for YAML or JSON."""
-
-    def plain(value: Any) -> Any:
-        if isinstance(value, dict):
-            return {key: plain(item) for key, item in value.items()}
-        return list(value) if isinstance(value, tuple) else value
-
-    return plain(dataclasses.asdict(config))
+    listed = lambda value: list(value) if isinstance(value, tuple) else value
+    plain = lambda pairs: {key: listed(value) for key, value in pairs}
+    return dataclasses.asdict(config, dict_factory=plain)
 
 
 def to_yaml(config: Config) -> str:

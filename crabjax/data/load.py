@@ -42,7 +42,6 @@ class Dataset:
     """A data set as arrays, mapped from files where they are kept.
 
     Attributes:
-      name: for records and reports.
       pool: the documents to choose from, and after them those of the validation file.
       documents: how many there are to choose from.
       test: the documents to report on.
@@ -51,7 +50,6 @@ class Dataset:
       config: the settings it was made from.
     """
 
-    name: str
     pool: Encoded
     documents: int
     test: Encoded
@@ -111,7 +109,6 @@ def load_data(config: DataConfig, tokenizer: Path | None = None, *, cache: bool 
         if known is None:
             _write_facts(folder, facts)
     return Dataset(
-        config.name,
         Encoded(inputs["pool"], labels["pool"]),
         facts["documents"]["train"],
         Encoded(inputs["test"], labels["test"]),

@@ -1,7 +1,6 @@
 """Reduces a corpus to its most frequent labels, a size and an imbalance (RCV1-T10-r)."""
 
 from collections.abc import Callable
-from typing import NamedTuple
 
 import numpy as np
 
@@ -16,13 +15,6 @@ _PATIENCE = 20  # steps without a better exchange after which the search ends
 
 
 Imbalance = Callable[[np.ndarray], np.ndarray]
-
-
-class Resampled(NamedTuple):
-    """The part of a corpus, and the imbalance it has."""
-
-    corpus: Corpus
-    imbalance: float
 
 
 def frequent_labels(corpus: Corpus, labels: int) -> tuple[str, ...]:
@@ -46,7 +38,7 @@ def resample(
     target: float,
     seed: int,
     measure: str = "mean_to_smallest",
-) -> Resampled:
+) -> Corpus:
     """Draws ``size`` documents over ``label_names`` whose imbalance is ``target``.
 
     Starts from a random draw and exchanges documents for better ones: first towards label counts
@@ -84,7 +76,7 @@ def resample(
             f"{corpus.split}: {size} of {len(usable)} documents cannot have {measure} {target:g}; "
             f"the nearest found is {found:.2f}. Ask for that, or for fewer documents"
         )
-    return Resampled(corpus.select(np.sort(chosen).tolist(), label_names), found)
+    return corpus.select(np.sort(chosen).tolist(), label_names)
 
 
 def target_counts(

@@ -77,34 +77,25 @@ def describe(corpus: Corpus) -> Statistics:
 
 
 def cardinality(labels: np.ndarray) -> float:
-    """The mean number of labels of a document.
-
-    Args:
-      labels: membership.  # bool [N, K]
-    """
+    """The mean number of labels of a document.  # bool [N, K]"""
     check_rank("labels", labels, "NK")
     return float(labels.sum() / max(1, len(labels)))
 
 
 def mean_ir(labels: np.ndarray) -> float:
-    """The mean over labels of (count of the largest label / count of this label).
+    """The mean over labels of (count of the largest label / count of this label).  # bool [N, K]
 
     Charte et al. (2015). A label that no document has counts as if one had it, so that leaving a
     label out never looks like balance: MeanIR is then a lower bound. No labels at all give 1.
-
-    Args:
-      labels: membership.  # bool [N, K]
     """
     return _imbalance(labels, "mean_ir")
 
 
 def mean_to_smallest(labels: np.ndarray) -> float:
-    """The mean count of a label / the smallest; see :func:`mean_ir` for labels nobody has.
+    """The mean count of a label / the smallest.  # bool [N, K]
 
-    What the paper's tables call MeanIR, by all that can be checked (docs/method.md 9).
-
-    Args:
-      labels: membership.  # bool [N, K]
+    What the paper's tables call MeanIR, by all that can be checked (docs/method.md 9). See
+    :func:`mean_ir` for labels nobody has.
     """
     return _imbalance(labels, "mean_to_smallest")
 
@@ -123,12 +114,9 @@ def _imbalance(labels: np.ndarray, measure: str) -> float:
 
 
 def corr_avg(labels: np.ndarray) -> float:
-    """The sum of P(y^m = 1 | y^n = 1) over ordered pairs m != n, divided by K^2.
+    """The sum of P(y^m = 1 | y^n = 1) over ordered pairs m != n, divided by K^2.  # bool [N, K]
 
     A label n that no document has adds nothing.
-
-    Args:
-      labels: membership.  # bool [N, K]
     """
     check_rank("labels", labels, "NK")
     dense = labels.astype(np.float32)

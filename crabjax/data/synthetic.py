@@ -14,7 +14,7 @@ import numpy as np
 from crabjax.config import SyntheticConfig
 from crabjax.data.corpus import Corpus
 from crabjax.data.documents import TOKEN_SEPARATOR
-from crabjax.data.statistics import corr_avg, joint_corr_avg, mean_ir
+from crabjax.data.statistics import IMBALANCES, corr_avg, joint_corr_avg, mean_ir
 from crabjax.files import DataError
 
 MEAN_IR_TOLERANCE = 0.05  # relative, of the training labels
@@ -80,14 +80,13 @@ def solve_label_model(config: SyntheticConfig) -> LabelModel:
         scale = _bisect(
             lambda scale: joint_corr_avg(expected_joint(_model(config, steepness, scale))),
             config.corr_avg,
-            1.0,
         )
         return _model(config, steepness, scale)
 
     def imbalance(steepness: float) -> float:
         return count_expected_ir(expected_joint(model_at(steepness * _STEEPEST)))
 
-    model = model_at(_bisect(imbalance, config.mean_ir, 1.0) * _STEEPEST)
+    model = model_at(_bisect(imbalance, config.mean_ir) * _STEEPEST)
     _check_reachable(config, model, imbalance)
     return model
 
@@ -109,8 +108,7 @@ def expected_joint(model: LabelModel) -> np.ndarray:
 
 def count_expected_ir(joint: np.ndarray) -> float:
     """MeanIR of expected frequencies."""
-    frequency = np.diagonal(joint)
-    return float(np.mean(frequency.max() / frequency))
+    return float(IMBALANCES["mean_ir"](np.diagonal(joint)))
 
 
 def draw_labels(model: LabelModel, documents: int, random: np.random.Generator) -> np.ndarray:
@@ -216,9 +214,9 @@ def _model(config: SyntheticConfig, steepness: float, scale: float) -> LabelMode
     return LabelModel(primary, extra, leaf)
 
 
-def _bisect(function, target: float, top: float) -> float:
-    """The argument in [0, top] at which an increasing function reaches ``target``, or the end."""
-    low, high = 0.0, top
+def _bisect(function, target: float) -> float:
+    """The argument in [0, 1] at which an increasing function reaches ``target``, or the end."""
+    low, high = 0.0, 1.0
     for _ in range(30):
         middle = (low + high) / 2
         low, high = (middle, high) if function(middle) < target else (low, middle)

@@ -140,7 +140,6 @@ def compile_for(
     else:
         made = _make(known, lowered)
         if file is not None:
-            file.parent.mkdir(parents=True, exist_ok=True)
             with atomic_write(file) as out:
                 out.write(gzip.compress(json.dumps(made).encode()))
     return _report(known, program, made, dict(axes or {}))

@@ -70,34 +70,28 @@ class Cost(NamedTuple):
         return Cost(count * self.seconds, count * self.kernels, count * self.opaque)
 
 
-class Kernel(NamedTuple):
-    """A kernel of a program, with the cost of all its runs."""
-
-    instruction: Instruction
-    times: int
-    cost: Cost
-
-
 def estimate(module: Module, chip: Chip) -> Cost:
     """The cost of one run of a program."""
     return _total(kernels(module, chip))
 
 
-def kernels(module: Module, chip: Chip) -> Iterator[Kernel]:
-    """What one run of a program starts, in the order of the text."""
+def kernels(module: Module, chip: Chip) -> Iterator[tuple[Instruction, Cost]]:
+    """What one run of a program starts, in the order of the text; a cost is of all its runs."""
     return _kernels(module, chip, module.entry, 1)
 
 
 def slowest(module: Module, chip: Chip) -> tuple[tuple[float, str], ...]:
     """Estimated seconds by place in the Python program and type of the result, the most first."""
     found: dict[str, float] = {}
-    for one, _, cost in kernels(module, chip):
+    for one, cost in kernels(module, chip):
         what = f"{one.source or one.op} {' '.join(map(str, one.arrays[:3]))}"
         found[what] = found.get(what, 0.0) + cost.seconds
     return tuple(sorted(((seconds, what) for what, seconds in found.items()), reverse=True))
 
 
-def _kernels(module: Module, chip: Chip, name: str, times: int) -> Iterator[Kernel]:
+def _kernels(
+    module: Module, chip: Chip, name: str, times: int
+) -> Iterator[tuple[Instruction, Cost]]:
     """Those of a computation that runs so many ``times``."""
     computation = module.computations[name]
     of_chip = _tpu_kernel if chip.platform == "tpu" else _gpu_kernel
@@ -113,11 +107,11 @@ def _kernels(module: Module, chip: Chip, name: str, times: int) -> Iterator[Kern
         ):
             yield from inside(one.called[0], times)
         elif one.op not in _FREE and not one.op.endswith(("-start", "-done")):
-            yield Kernel(one, times, of_chip(module, one, computation, chip).times(times))
+            yield one, of_chip(module, one, computation, chip).times(times)
 
 
-def _total(found: Iterable[Kernel]) -> Cost:
-    return functools.reduce(Cost.plus, (kernel.cost for kernel in found), Cost())
+def _total(found: Iterable[tuple[Instruction, Cost]]) -> Cost:
+    return functools.reduce(Cost.plus, (cost for _, cost in found), Cost())
 
 
 def _tpu_kernel(module: Module, one: Instruction, computation: Computation, chip: Chip) -> Cost:

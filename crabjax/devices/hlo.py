@@ -10,7 +10,7 @@ import re
 from collections.abc import Iterator
 from typing import NamedTuple
 
-_BYTES = {"pred": 1, "c64": 8, "c128": 16}
+_BYTES = {"token": 0, "pred": 1}  # of the others, the name says how many bits they have
 _ARRAY = re.compile(r"\b(pred|token|bf16|[sufc]\d+(?:e\d+m\d+\w*)?)\[([\d,]*)\](\{[^}]*\})?")
 _COMPUTATION = re.compile(r"(ENTRY )?%?([\w.\-]+) \(.*\{\s*$")
 _INSTRUCTION = re.compile(r"\s+(ROOT )?%?([\w.\-]+) = (.*)$")
@@ -30,8 +30,6 @@ class Array(NamedTuple):
 
     @property
     def bytes(self) -> int:
-        if self.dtype == "token":
-            return 0
         width = _BYTES.get(self.dtype)
         if width is None:
             width = max(int(re.findall(r"\d+", self.dtype)[0]) // 8, 1)
@@ -68,16 +66,15 @@ class Instruction(NamedTuple):
     @property
     def called(self) -> tuple[str, ...]:
         """Computations that run as part of this one: of a fusion, a call, a branch."""
-        branches = re.search(r"branch_computations=\{([^}]*)\}", self.attributes)
-        if branches:
-            return tuple(name.strip().lstrip("%") for name in branches[1].split(","))
+        branches = self.attribute(r"branch_computations=\{([^}]*)\}")
+        if branches is not None:
+            return tuple(name.strip().lstrip("%") for name in branches.split(","))
         return tuple(_CALLED.findall(self.attributes))
 
     @property
     def source(self) -> str:
         """Where in the Python program it comes from, as far as known."""
-        found = re.search(r'op_name="([^"]*)"', self.attributes)
-        return found[1] if found else ""
+        return self.attribute(r'op_name="([^"]*)"') or ""
 
     def attribute(self, pattern: str) -> str | None:
         """The first group of a pattern in the attributes."""

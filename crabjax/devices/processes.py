@@ -24,8 +24,7 @@ def connect(config: DevicesConfig) -> None:
     ``JAX_NUM_PROCESSES`` and ``JAX_PROCESS_ID``. Without a coordinator there is one process. All
     but the first keep quiet: what they would print, it prints.
     """
-    environment = os.environ.get
-    coordinator = config.coordinator or environment("JAX_COORDINATOR_ADDRESS")
+    coordinator = config.coordinator or os.environ.get("JAX_COORDINATOR_ADDRESS")
     if coordinator is None:
         return
     processes = _number(config.processes, "devices.processes", "JAX_NUM_PROCESSES")

@@ -26,19 +26,11 @@ def fit_members(
     labels: jax.Array,
     keys: Any,
     *rows: np.ndarray,
-    say: Callable[[str], None] | None = None,
+    say: Callable[[str], None] | None,
 ) -> tuple[Params, FitInfo]:
-    """Trains M members, a multiple of the ensemble axis; see ``ensemble.fit_ensemble``.
+    """Trains M members, a multiple of the ensemble axis, as ``ensemble.fit`` does on one device.
 
-    Args:
-      mesh: the devices.
-      recipe: what is trained, and how.
-      inputs: [N, ...] on every device.
-      labels: float32 [N, K] on every device.
-      keys: ``MemberKeys`` [M].
-      *rows: the training rows, their counts, the validation rows and, with a word table, the
-        training words, [M, ...] each.
-      say: hears how far it is.
+    ``inputs`` [N, ...] and ``labels`` [N, K] are on every device.
     """
     params = place_parts(
         mesh, len(rows[0]), lambda own: jax.vmap(recipe.model.init)(keys.init[own])
@@ -51,21 +43,18 @@ def fit_members(
 
 @functools.partial(jax.jit, static_argnames=("mesh", "recipe"), donate_argnames="params")
 def _start(mesh: Mesh, recipe: Recipe, params: Params, data: TrainingData):
-    return _apart(mesh, lambda params, data: start(recipe, params, data), _MEMBERS, _DATA)(
-        params, data
-    )
+    return _apart(mesh, functools.partial(start, recipe), _MEMBERS, _DATA)(params, data)
 
 
 @functools.partial(jax.jit, static_argnames=("mesh", "recipe"), donate_argnames="training")
 def _train(mesh: Mesh, recipe: Recipe, fixed: Fixed, training: Training, data, first, end):
-    program = lambda fixed, training, data, *epochs: train(recipe, fixed, training, data, *epochs)
-    specs = (_MEMBERS, _MEMBERS, _DATA, P(), P())
+    program, specs = functools.partial(train, recipe), (_MEMBERS, _MEMBERS, _DATA, P(), P())
     return _apart(mesh, program, *specs)(fixed, training, data, first, end)
 
 
 @functools.partial(jax.jit, static_argnames=("mesh", "recipe"))
 def _whole(mesh: Mesh, recipe: Recipe, fixed: Fixed, training: Training, data: TrainingData):
-    program = lambda fixed, training, data: whole(recipe, fixed, training, data)
+    program = functools.partial(whole, recipe)
     return _apart(mesh, program, _MEMBERS, _MEMBERS, _DATA)(fixed, training, data)
 
 

@@ -100,7 +100,7 @@ def plan_fit(
     """
     sizes, reason = _sizes(recipe, devices, most, shapes, device)
     for recomputed in _levels(recipe, devices):
-        laid_out = _recomputing(recipe, recomputed)
+        laid_out = recomputing(recipe, recomputed)
         for size in sizes:
             needed = _needed(laid_out, shapes, device, size)
             why = "all" if size == most and reason != _SET else reason
@@ -131,7 +131,8 @@ def _levels(recipe: Recipe, devices: DevicesConfig) -> list[Recomputed | None]:
     return ["nothing", "cheap", "layers"]
 
 
-def _recomputing(recipe: Recipe, recomputed: Recomputed | None) -> Recipe:
+def recomputing(recipe: Recipe, recomputed: Recomputed | None) -> Recipe:
+    """The same with a model whose backward pass computes so much again, if it has a choice."""
     if recomputed is None or recipe.model.recomputing is None:
         return recipe
     return recipe._replace(model=recipe.model.recomputing(recomputed))

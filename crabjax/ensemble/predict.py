@@ -1,7 +1,6 @@
 """Logits and document vectors, batch by batch, on one device or on a mesh."""
 
 import functools
-import math
 from collections.abc import Callable
 from typing import Any
 
@@ -167,7 +166,7 @@ def _plan(function: Callable[..., Any], model: Model, params: Params, inputs: An
 def _largest_batch(function: Any, model: Model, tree, shapes, row, workers: int) -> int:
     """Decided, and said, once for the same shapes."""
     params = jax.tree.unflatten(tree, shapes)
-    shared = sum(math.prod(one.shape) * one.dtype.itemsize for one in shapes)
+    shared = sum(one.size * one.dtype.itemsize for one in shapes)
 
     def needed(size: int) -> int:
         batch = jax.ShapeDtypeStruct((size, *row.shape), row.dtype)

@@ -13,7 +13,7 @@ from jax import lax
 
 from crabjax.ensemble.optimizer import Trained, select, start_training
 from crabjax.ensemble.step import Batch, Recipe, training_step, validation_counts
-from crabjax.ensemble.word_rows import own_numbers, with_all_words, with_training_words
+from crabjax.ensemble.word_rows import put_rows, renumber, take_rows
 from crabjax.models import Params
 
 
@@ -103,9 +103,9 @@ def start(recipe: Recipe, params: Params, data: TrainingData) -> tuple[Fixed, Tr
         fixed = Fixed(None, None)
     else:
         vocabulary = params[table].shape[1]
-        inputs = own_numbers(vocabulary, data.inputs, data.train_rows, data.words)
-        fixed = Fixed(params[table], inputs)
-        params = with_training_words(table, params, data.words)
+        own_numbers = lambda rows, words: renumber(data.inputs[rows], words, vocabulary)
+        fixed = Fixed(params[table], jax.vmap(own_numbers)(data.train_rows, data.words))
+        params = {**params, table: jax.vmap(take_rows)(params[table], data.words)}
     trained = start_training(recipe.config, params)
     by_epoch = jnp.full((members, recipe.config.epochs), jnp.nan, jnp.float32)
     none = jnp.full_like(data.train_counts, -1)
@@ -165,7 +165,8 @@ def _whole(recipe: Recipe, fixed: Fixed, trained: Trained, words: jax.Array | No
     table = recipe.model.table
     if table is None or words is None or fixed.table is None:
         return trained.params
-    return with_all_words(table, fixed.table, words, trained.params, trained.idle)
+    rows = jax.vmap(put_rows)(fixed.table, words, trained.params[table], trained.idle)
+    return {**trained.params, table: rows}
 
 
 def _train_epoch(recipe: Recipe, epoch, training: Training, data: TrainingData, inputs):

@@ -9,8 +9,6 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from crabjax.models import Params
-
 SMALLEST = 4096  # words; fewer would save little, and one more program would be compiled
 
 
@@ -43,28 +41,6 @@ def training_words(
     size = min(vocabulary, 1 << (most - 1).bit_length())
     filled = [np.r_[words, vocabulary : vocabulary + size - len(words)] for words in found]
     return np.stack(filled).astype(np.int32)
-
-
-def own_numbers(vocabulary: int, inputs, rows, words) -> jax.Array:
-    """Every member's training documents [M, C, T], their words numbered by place in its own.
-
-    Args:
-      vocabulary: V.
-      inputs: documents [N, T].
-      rows: of the training documents, [M, C].
-      words: of :func:`training_words`, [M, W].
-    """
-    return jax.vmap(lambda rows, words: renumber(inputs[rows], words, vocabulary))(rows, words)
-
-
-def with_training_words(table: str, params: Params, words) -> Params:
-    """Of the word table [M, V, D], the rows [M, W, D] of training words."""
-    return {**params, table: jax.vmap(take_rows)(params[table], words)}
-
-
-def with_all_words(table: str, first: jax.Array, words, params: Params, idle) -> Params:
-    """All parameters after some training that began with ``first``; see :func:`put_rows`."""
-    return {**params, table: jax.vmap(put_rows)(first, words, params[table], idle)}
 
 
 def renumber(tokens: jax.Array, words: jax.Array, vocabulary: int) -> jax.Array:

@@ -37,7 +37,6 @@ class Problem(NamedTuple):
     """What stays the same over all rounds. N training documents come before V of validation."""
 
     model: Model
-    label_names: tuple[str, ...]
     inputs: np.ndarray  # [N, ...], or [N + V, ...] with a validation file
     labels: np.ndarray  # bool, as long as inputs
     test_inputs: np.ndarray
@@ -69,7 +68,6 @@ def prepare(config: Config) -> Problem:
     of_data = fingerprint(tokens, labels, data.test.tokens, data.test.labels)
     return Problem(
         model=classifier(config, inputs, *sizes, named=names is not None),
-        label_names=data.label_names,
         inputs=inputs,
         labels=labels,
         test_inputs=model_inputs(config, data.test.tokens, names),

@@ -72,11 +72,7 @@ def _check_devices(config: Config) -> None:
 
 
 def compare(
-    variants: Mapping[str, Config],
-    folder: Path,
-    *,
-    only: Sequence[str] | None = None,
-    fresh: bool = False,
+    variants: Mapping[str, Config], folder: Path, *, only: Sequence[str] | None, fresh: bool
 ) -> dict[str, list[Record]]:
     """Runs variants one after another; draws ``curve.png`` of each, and of all together."""
     runs: dict[str, list[Record]] = {}
@@ -87,14 +83,12 @@ def compare(
         runs[name] = run(variants[name], place, name=name, fresh=fresh)
         if is_first():
             draw_curves({name: runs[name]}, picture)
+    summaries = {name: summarise(records) for name, records in runs.items()}
     if len(runs) > 1 and is_first():
         picture = folder / "curve.png"
         draw_curves(runs, picture)
-        summaries = {name: summarise(records) for name, records in runs.items()}
         write_text(folder / "summary.json", json.dumps(summaries, indent=1))
-    areas = {
-        name: summarise(records)[MEASURES[0]]["area"]["mean"] for name, records in runs.items()
-    }
+    areas = {name: one[MEASURES[0]]["area"]["mean"] for name, one in summaries.items()}
     tell(comparison_table(runs), event="done", micro_f1_area=areas, picture=str(picture))
     tell(f"picture: {picture}")
     return runs

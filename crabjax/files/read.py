@@ -41,16 +41,15 @@ def did_you_mean(
     return hint and f"; {hint}"
 
 
-def read_lines(path: Path, encoding: str = "utf-8", starts: array | None = None) -> Iterator[str]:
+def read_lines(path: Path, starts: array | None = None) -> Iterator[str]:
     """Yields the decoded lines of a file, ends kept; ``.gz`` files are decompressed on the way.
 
     Args:
       path: the file.
-      encoding: of its text.
       starts: gets the offset of each line in the file, or in what the archive holds.
 
     Raises:
-      DataError: for a broken archive or a byte that the encoding does not know.
+      DataError: for a broken archive or a byte that UTF-8 does not know.
     """
     number = offset = done = 0
     text, megabytes = f"reading {path.name}, MB", -(-os.stat(path).st_size >> 20)
@@ -63,14 +62,14 @@ def read_lines(path: Path, encoding: str = "utf-8", starts: array | None = None)
                     line = _without_mark(path, line)
                 if starts is not None:
                     starts.append(offset - len(line))
-                yield line.decode(encoding)
+                yield line.decode()
                 if number % 1024 == 0:
                     before, done = done, raw.tell() >> 20
                     advance(done - before)
         except UnicodeDecodeError as error:
             byte = error.object[error.start]
             raise DataError(
-                f"{path}:{number}: expected {encoding} text, found byte 0x{byte:02x} at column "
+                f"{path}:{number}: expected utf-8 text, found byte 0x{byte:02x} at column "
                 f"{error.start + 1}; convert the file first, as with "
                 f"`iconv -f CP1252 -t UTF-8 {path.name} > new_{path.name}`"
             ) from error

@@ -97,7 +97,7 @@ def kept(path: Path | None, plan: Plan, make: Callable[[int], Blocks], text: str
             reason = f"cannot be kept: {error.strerror}"
             warnings.warn(f"{path}: {reason}", DataWarning, stacklevel=2)
             return _in_memory(plan, make, text)
-    return _mapped(path, plan)
+    return map_rows(path, HEADER, plan.shape, plan.dtype)
 
 
 def usable(path: Path, plan: Plan) -> int | None:
@@ -108,13 +108,12 @@ def usable(path: Path, plan: Plan) -> int | None:
     """
     try:
         with open(path, "rb") as file:
-            done = _check(file, plan, partly=path.suffix == PART)
+            return _check(file, plan, partly=path.suffix == PART)
     except OSError:  # writing it will say what is wrong
         return None
     except ValueError as error:
         warnings.warn(f"{path}: {error}; made again", DataWarning, stacklevel=3)
         return None
-    return done
 
 
 def blocks_of(array: np.ndarray, rows: int = 8192) -> Iterator[np.ndarray]:
@@ -169,10 +168,6 @@ def _mapping(array: Any) -> mmap.mmap | None:
     while array is not None and not isinstance(array, mmap.mmap):
         array = getattr(array, "base", None)
     return array if array is not None and memoryview(array).readonly else None
-
-
-def _mapped(path: Path, plan: Plan) -> np.ndarray:
-    return map_rows(path, HEADER, plan.shape, plan.dtype)
 
 
 def _in_memory(plan: Plan, make: Callable[[int], Blocks], text: str) -> np.ndarray:

@@ -1,10 +1,9 @@
 """What is wrong with a file of answers, before any of them is kept."""
 
-import unicodedata
 from collections.abc import Iterator, Mapping, Sequence
 from typing import NamedTuple
 
-from crabjax.labelling.answers import Answer, Said, unknown_label
+from crabjax.labelling.answers import Answer, Said, composed, unknown_label
 from crabjax.labelling.exchange import LABEL_SEPARATOR, NO_LABEL
 
 _SHOWN = 10  # problems that a message lists
@@ -72,8 +71,7 @@ def _zeros(answer: Answer, known: Known) -> str:
 
 def same_text(shown: str, text: str) -> bool:
     """Whether a file shows this text, as far as spreadsheets leave a text alone."""
-    plain = lambda one: " ".join(unicodedata.normalize("NFC", one).split())
-    shown, text = plain(shown), plain(text)
+    shown, text = (" ".join(composed(one).split()) for one in (shown, text))
     return shown == text or (len(shown) >= _LONGEST_CELL and text.startswith(shown))
 
 

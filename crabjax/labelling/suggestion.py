@@ -30,12 +30,8 @@ class Suggestion(NamedTuple):
     sources: list[str]
 
 
-class Picks(NamedTuple):
-    """Chosen rows of all texts seen, with the scores and sources of a :class:`Suggestion`."""
-
-    rows: np.ndarray
-    scores: np.ndarray
-    sources: list[str]
+Picks = tuple[np.ndarray, np.ndarray, list[str]]
+"""Chosen rows of all texts seen, with the scores and sources of a :class:`Suggestion`."""
 
 
 def cover(key: jax.Array, inputs: np.ndarray, unlabelled: np.ndarray, n: int) -> Picks:
@@ -50,4 +46,4 @@ def cover(key: jax.Array, inputs: np.ndarray, unlabelled: np.ndarray, n: int) ->
     covering, drawn = first_batch(key, inputs, unlabelled, n)
     rows = np.concatenate([covering, drawn])
     sources = [DIVERSE] * len(covering) + [DRAWN] * len(drawn)
-    return Picks(rows, np.full(len(rows), np.nan, np.float32), sources)
+    return rows, np.full(len(rows), np.nan, np.float32), sources

@@ -230,7 +230,7 @@ class Trained:
         rows, _, scores, sources = self._strategy(key, pool, n, config)
         if scores is None:
             scores = np.full(len(rows), np.nan)
-        return Picks(rows, np.asarray(scores, np.float32), sources or [config.name] * len(rows))
+        return rows, np.asarray(scores, np.float32), sources or [config.name] * len(rows)
 
 
 def ahead(items: Iterable[Item]) -> Iterator[Item]:

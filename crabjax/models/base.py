@@ -179,6 +179,11 @@ def uniform(rngs: nnx.Rngs, shape: tuple[int, ...], bound: float) -> nnx.Param:
     return nnx.Param(jax.random.uniform(rngs.params(), shape, minval=-bound, maxval=bound))
 
 
+def word_table(rngs: nnx.Rngs, words: int, width: int) -> nnx.Param:
+    """Word vectors [V, D], uniform within 1/4; padding (0) is zero."""
+    return nnx.Param(uniform(rngs, (words, width), 0.25)[...].at[0].set(0))
+
+
 class Dense(nnx.Module):
     """An affine map [..., D] -> [..., F], weights and bias uniform within 1 / sqrt(D)."""
 

@@ -76,9 +76,7 @@ def encode_documents(
         own = np.asarray(tokens[window : window + WINDOW])
         lengths = ((own != 0) * np.arange(1, own.shape[1] + 1)).max(axis=1)
         _check_tokens(own, lengths, architecture, pretrained)
-        order = np.argsort(
-            -lengths, kind="stable"
-        )  # longest first: the last batch is the cheap one
+        order = np.argsort(-lengths, kind="stable")  # the longest first: the last batch is cheap
         order = order[max(0, start - window) :]
         parts = [order[at : at + rows] for at in range(0, len(order), rows)]
         batches = ((window + part, own[part], int(lengths[part].max())) for part in parts)

@@ -8,9 +8,7 @@ from flax import nnx
 
 from crabjax.config import ModelConfig
 from crabjax.models import on_cpu
-from crabjax.models.base import Classifier, Dense, dropout, look_up, uniform
-
-EMBEDDING_BOUND = 0.25
+from crabjax.models.base import Classifier, Dense, dropout, look_up, uniform, word_table
 
 
 class TextCNN(Classifier):
@@ -26,8 +24,7 @@ class TextCNN(Classifier):
     ignores_padding = True
 
     def __init__(self, config: ModelConfig, vocabulary_size: int, labels: int, rngs: nnx.Rngs):
-        table = uniform(rngs, (vocabulary_size, config.embedding), EMBEDDING_BOUND)
-        self.embedding = nnx.Param(table[...].at[0].set(0))
+        self.embedding = word_table(rngs, vocabulary_size, config.embedding)
         bounds = [(width * config.embedding) ** -0.5 for width in config.widths]
         shapes = [(width, config.embedding, config.kernels) for width in config.widths]
         kernels = [uniform(rngs, shape, bound)[...] for shape, bound in zip(shapes, bounds)]

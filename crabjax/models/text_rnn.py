@@ -8,10 +8,8 @@ from flax import nnx
 
 from crabjax.config import ModelConfig
 from crabjax.models import on_cpu
-from crabjax.models.base import Classifier, Dense, dropout, look_up, uniform
+from crabjax.models.base import Classifier, Dense, dropout, look_up, uniform, word_table
 from crabjax.models.gru import GRU, run_gru
-
-EMBEDDING_BOUND = 0.25
 
 
 class Reader(NamedTuple):
@@ -44,8 +42,7 @@ class TextRNN(Classifier):
     ignores_padding = True
 
     def __init__(self, config: ModelConfig, vocabulary_size: int, labels: int, rngs: nnx.Rngs):
-        table = uniform(rngs, (vocabulary_size, config.embedding), EMBEDDING_BOUND)
-        self.embedding = nnx.Param(table[...].at[0].set(0))
+        self.embedding = word_table(rngs, vocabulary_size, config.embedding)
         bound = config.hidden**-0.5
         self.input_kernel = uniform(rngs, (3, 2, config.embedding, config.hidden), bound)
         self.input_bias = uniform(rngs, (3, 2, config.hidden), bound)

@@ -1,8 +1,7 @@
 """DistilBERT and BERT-family encoders as a classifier of documents by their first token."""
 
-import functools
-from collections.abc import Mapping, Sequence
-from functools import partial
+from collections.abc import Mapping
+from functools import cache, partial
 from typing import Any
 
 import jax
@@ -63,7 +62,7 @@ def transformer_classifier(
             "head": _copy(loaded.get("head")) or _draw(make_head, head_key),
         }
 
-    @functools.cache  # equal models, so that nothing is compiled twice
+    @cache  # equal models, so that nothing is compiled twice
     def recomputing(what: Recomputed) -> Model:
         definition = _definition(partial(Encoder, architecture, jnp.dtype(precision), what))
 
@@ -72,7 +71,7 @@ def transformer_classifier(
             return nnx.merge(head_definition, params["head"]).features(states[:, 0])
 
         def apply(params: Params, inputs: jax.Array, key: jax.Array | None = None) -> jax.Array:
-            encoder_key, head_key = split_key(key, 2)
+            encoder_key, head_key = (None, None) if key is None else jax.random.split(key)
             head = nnx.merge(head_definition, params["head"])
             return head.logits(vectors(params, inputs, encoder_key), head_key)
 
@@ -91,11 +90,6 @@ def parameter_shapes(architecture: Architecture, labels: int | None = None) -> d
         make_head = partial(Head, architecture, labels)
         shapes["head"] = jax.eval_shape(partial(_draw, make_head), key)
     return shapes
-
-
-def split_key(key: jax.Array | None, count: int) -> Sequence[jax.Array | None]:
-    """Several keys out of one; none out of none."""
-    return [None] * count if key is None else list(jax.random.split(key, count))
 
 
 class Head(nnx.Module):

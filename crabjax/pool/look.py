@@ -39,10 +39,6 @@ class AllBut:
         left_before = self.without - np.arange(len(self.without))
         return positions + np.searchsorted(left_before, positions, side="right")
 
-    def listed(self) -> np.ndarray:
-        """All of them, int64 [u]."""
-        return self[np.arange(len(self))]
-
 
 class Look(NamedTuple):
     """What a query looks at: rows of the training set.
@@ -86,32 +82,25 @@ def first_size(query_size: int, config: StrategyConfig, documents: int) -> int |
 def draw_look(
     key: jax.Array,
     unlabelled: np.ndarray | AllBut,
-    query_size: int,
+    limit: int | None,
     config: StrategyConfig,
     documents: int,
     *,
-    all_candidates: bool,
     with_anchors: bool,
-    to_narrow: bool = False,
 ) -> Look:
     """Draws candidates and anchors, each uniformly without replacement.
 
     Args:
       key: of the query.
       unlabelled: U, sorted rows of the training set.
-      query_size: documents the query is to choose.
-      config: the limits of both.
+      limit: the most candidates; None for all.
+      config: how many anchors there are.
       documents: N; U never has more.
-      all_candidates: whether the strategy must see all of U.
-      with_anchors: whether it has anchors.
-      to_narrow: whether :func:`narrow` will choose among them once they are predicted.
+      with_anchors: whether the strategy has anchors.
     """
     size = len(unlabelled)
-    limit = None if all_candidates else sample_size(query_size, config)
-    if to_narrow and not all_candidates:
-        limit = first_size(query_size, config, documents)
     if limit is None or size <= limit:
-        candidates = _listed(unlabelled)
+        candidates = unlabelled[np.arange(size)]
     else:
         places = host_generator(key, "limit").choice(size, limit, replace=False)
         candidates = unlabelled[np.sort(places)]
@@ -153,7 +142,3 @@ def narrow(key: jax.Array, look: Look, spread: np.ndarray, limit: int) -> Look:
     disputed, others = np.split(order, [limit // 2])
     chance = generator.choice(others, limit - len(disputed), replace=False)
     return look._replace(candidates=look.candidates[np.sort([*disputed, *chance])])
-
-
-def _listed(rows: np.ndarray | AllBut) -> np.ndarray:
-    return rows if isinstance(rows, np.ndarray) else rows.listed()

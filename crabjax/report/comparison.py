@@ -7,6 +7,8 @@ import numpy as np
 
 from crabjax.report.records import MEASURES, Record, area_under_curve, curves
 
+_DRAWS = 1000  # of the bootstrap
+
 
 class Difference(NamedTuple):
     """The mean over seeds of one run minus another, with what the seeds say about chance.
@@ -68,10 +70,7 @@ def labels_needed(records: Sequence[Record], reference: Sequence[Record], measur
 
 
 def labels_needed_range(
-    records: Sequence[Record],
-    reference: Sequence[Record],
-    measure: str = MEASURES[0],
-    draws: int = 1000,
+    records: Sequence[Record], reference: Sequence[Record], measure: str = MEASURES[0]
 ) -> tuple[float, float] | None:
     """A 95% bootstrap interval of :func:`labels_needed`, over the seeds both runs have.
 
@@ -85,7 +84,7 @@ def labels_needed_range(
     labelled, values = curves(records, measure)
     values = values[[seeds.index(seed) for seed in common]]
     final = curves(reference, measure)[1][[other.index(seed) for seed in common], -1]
-    picks = np.random.default_rng(0).integers(len(common), size=(draws, len(common)))
+    picks = np.random.default_rng(0).integers(len(common), size=(_DRAWS, len(common)))
     needed = [_first_at(labelled, values[pick].mean(axis=0), final[pick].mean()) for pick in picks]
     low, high = np.quantile(needed, (0.025, 0.975), method="nearest")
     return float(low), float(high)

@@ -128,13 +128,11 @@ def draw_progress(curve: Any, counts: Mapping[str, int], path: Path) -> None:
 
 
 def _panels(count: int) -> tuple[Any, list[Any]]:
-    from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
 
     columns = min(count, 3) if count != 4 else 2
     rows = -(-count // columns)
     figure = Figure(figsize=(4.8 * columns, 3.8 * rows), layout="constrained")
-    FigureCanvasAgg(figure)
     axes = figure.subplots(rows, columns, squeeze=False).ravel()
     for unused in axes[count:]:
         unused.set_axis_off()

@@ -2,7 +2,7 @@
 
 import gzip
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from pathlib import Path
 
 from crabjax.files import atomic_write, read_json_lines
@@ -66,14 +66,11 @@ def _line(name: str, record: Record) -> str:
     selected, failed = record["selected"], record.get("failed_epochs", [])
     kept["selected"] = selected if isinstance(selected, int) else len(selected)
     kept["seconds"] = {key: round(record["seconds"].get(key, 0.0), 4) for key in _PHASES}
-    kept["members"] = {"micro_f1": [_rounded(_mean(record["members"]["micro_f1"]))]}
+    alone = record["members"]["micro_f1"]
+    kept["members"] = {"micro_f1": [_rounded(sum(alone) / len(alone))]}
     kept["failed_epochs"] = [epoch for epoch in failed if epoch >= 0]
     return json.dumps(kept) + "\n"
 
 
 def _rounded(value: float | None) -> float | None:
     return None if value is None else float(f"{value:.7g}")
-
-
-def _mean(values: Sequence[float]) -> float:
-    return sum(values) / len(values)

@@ -71,11 +71,6 @@ def area_table(experiments: Experiments, measures: Sequence[str] = _F1) -> str:
     return _table(["", *experiments], rows)
 
 
-def precision_table(experiments: Experiments) -> str:
-    """The same of mean average precision, which needs no threshold."""
-    return area_table(experiments, ("mean_average_precision",))
-
-
 def difference_table(experiments: Experiments) -> str:
     """CRAB minus random and BESRA, or another run that comes first minus all others."""
     own, *others = run_names(experiments)
@@ -140,7 +135,7 @@ def strategy_table(experiments: Experiments) -> str:
 
 KINDS: dict[str, Callable[[Experiments], str]] = {
     "areas": area_table,
-    "average precision": precision_table,
+    "average precision": partial(area_table, measures=("mean_average_precision",)),
     "differences": difference_table,
     "pair": pair_table,
     "labels": labels_table,

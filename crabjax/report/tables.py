@@ -149,10 +149,7 @@ def comparison_table(runs: Runs) -> str:
     head = f"{'':{width}}  {'micro-F1 area':>14}  {'macro-F1 area':>14}  {'final micro-F1':>14}"
     lines = [head]
     for name, records in runs.items():
-        cells = []
-        for measure in DECIDED:
-            labelled, values = curves(records, measure)
-            cells.append(mean_and_error(area_under_curve(labelled, values)))
+        cells = [mean_and_error(area_under_curve(*curves(records, one))) for one in DECIDED]
         cells.append(mean_and_error(curves(records, MEASURES[0])[1][:, -1]))
         lines.append(f"{name:{width}}  " + "  ".join(f"{cell:>14}" for cell in cells))
     return "\n".join(lines)

@@ -37,9 +37,8 @@ from crabjax.scoring.beta import (
 
 _TOLERANCE = 2e-6  # largest relative error of a fit
 _MOST_POLES = 20
-_LEAST_RATIO = (
-    1e-6  # below, slopes are those here: the fit is of the square root, whose is infinite
-)
+# Below, slopes are those here: the fit is of the square root, whose is infinite.
+_LEAST_RATIO = 1e-6
 _FACTOR = 4.0  # within which a few places are enough
 _HIGHEST_DEGREE = 10  # of a power that they integrate exactly
 _MOST_MEMBERS = 1000  # the grid of a fit for more is too long for its equations to be solved

@@ -111,9 +111,9 @@ class Strategy:
         documents: int,
     ) -> Look:
         """Draws what a query of ``key`` looks at; see :func:`crabjax.pool.look.draw_look`."""
-        needs = {"all_candidates": self.needs_all(config), "with_anchors": self.needs_anchors}
-        needs["to_narrow"] = self.narrows
-        return draw_look(key, unlabelled, query_size, config, documents, **needs)
+        limit = self.most_drawn(query_size, config, documents)
+        anchors = self.needs_anchors
+        return draw_look(key, unlabelled, limit, config, documents, with_anchors=anchors)
 
     def narrowed(self, key: jax.Array, pool: Pool, query_size: int, config: StrategyConfig) -> Pool:
         """The pool with as many candidates as are scored; see :func:`crabjax.pool.look.narrow`."""

@@ -26,16 +26,15 @@ MEAN_IR = IMBALANCES["mean_ir"]
 def test_target_and_size_are_reached(corpus, target, measure):
     names = frequent_labels(corpus, 8)
     part = resample(corpus, names, 400, target, 0, measure)
-    found = describe(part.corpus)
+    found = describe(part)
     assert found.documents == 400
     assert getattr(found, measure) == pytest.approx(target, rel=0.02)
-    assert part.imbalance == pytest.approx(getattr(found, measure))
-    assert part.corpus.label_names == names
+    assert part.label_names == names
     assert found.without_labels == 0
     assert min(found.label_counts.values()) >= 3
     of_corpus = corpus.label_matrix(names).sum(axis=0)
     wanted = target_counts(of_corpus, 400, len(corpus), target, IMBALANCES[measure])
-    reached = part.corpus.label_matrix(names).sum(axis=0)
+    reached = part.label_matrix(names).sum(axis=0)
     assert np.corrcoef(np.log(reached), np.log(wanted))[0, 1] > 0.9  # as frequent as before
 
 
@@ -48,7 +47,7 @@ def test_frequent_labels_are_the_most_frequent(corpus):
 
 def test_documents_are_distinct_and_depend_on_the_seed(corpus):
     names = frequent_labels(corpus, 8)
-    first, again, other = (resample(corpus, names, 300, 6.0, seed).corpus for seed in (0, 0, 1))
+    first, again, other = (resample(corpus, names, 300, 6.0, seed) for seed in (0, 0, 1))
     assert first == again
     assert first.documents != other.documents
     assert len(set(first.documents)) > 290
@@ -102,7 +101,7 @@ def singles(**counts: int) -> Corpus:
 
 def test_all_documents_are_as_they_are():
     corpus = singles(a=6, b=3)
-    assert resample(corpus, ("a", "b"), 9, 1.5, 0, "mean_ir").corpus == corpus
+    assert resample(corpus, ("a", "b"), 9, 1.5, 0, "mean_ir") == corpus
     with pytest.raises(DataError, match=r"9 of 9 documents .* the nearest found is 1\.50"):
         resample(corpus, ("a", "b"), 9, 1.2, 0, "mean_ir")
 
@@ -116,7 +115,7 @@ def test_ties_between_frequent_labels_go_by_name():
 def test_every_label_keeps_three_documents_though_two_would_meet_the_target():
     corpus = singles(a=300, b=40)
     part = resample(corpus, ("a", "b"), 100, 16.9, 0, "mean_ir")  # (97 / 3 + 1) / 2 = 16.67
-    assert part.corpus.label_matrix(("a", "b")).sum(axis=0).tolist() == [97, 3]
+    assert part.label_matrix(("a", "b")).sum(axis=0).tolist() == [97, 3]
     for target in (25.0, 17.1):  # the mean of 98 / 2 and 1; 2.5% more than there is
         with pytest.raises(DataError, match=r"the nearest found is 16\.67"):
             resample(corpus, ("a", "b"), 100, target, 0, "mean_ir")

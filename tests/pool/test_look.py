@@ -9,22 +9,15 @@ import pytest
 
 from crabjax.config import StrategyConfig
 from crabjax.keys import host_generator
-from crabjax.pool.look import AllBut, Look, disagreement, draw_look, first_size, narrow
+from crabjax.pool.look import AllBut, Look, disagreement, draw_look, first_size, narrow, sample_size
 
 CONFIG = StrategyConfig(anchor_fraction=0.2, candidate_limit=30, anchor_limit=None)
 KEY = jax.random.key(3)
 
 
 def look(unlabelled, query_size=5, config=CONFIG, documents=100, everything=False, anchors=True):
-    return draw_look(
-        KEY,
-        unlabelled,
-        query_size,
-        config,
-        documents,
-        all_candidates=everything,
-        with_anchors=anchors,
-    )
+    limit = None if everything else sample_size(query_size, config)
+    return draw_look(KEY, unlabelled, limit, config, documents, with_anchors=anchors)
 
 
 @pytest.mark.parametrize("without", [[], [0], [9], [0, 1, 2], [3, 4, 7], [0, 9], list(range(10))])
@@ -32,7 +25,7 @@ def test_all_but_some_are_those_that_a_list_would_have(without):
     listed = np.setdiff1d(np.arange(10), without)
     found = AllBut(10, np.array(without, np.int64))
     assert len(found) == len(listed)
-    np.testing.assert_array_equal(found.listed(), listed)
+    np.testing.assert_array_equal(found[np.arange(len(found))], listed)
     places = np.arange(len(listed))[::-1]
     np.testing.assert_array_equal(found[places], listed[places])
 
@@ -42,7 +35,7 @@ def test_all_but_some_by_chance():
     for _ in range(50):
         without = np.sort(generator.choice(200, generator.integers(200), replace=False))
         listed = np.setdiff1d(np.arange(200), without)
-        np.testing.assert_array_equal(AllBut(200, without).listed(), listed)
+        np.testing.assert_array_equal(AllBut(200, without)[np.arange(len(listed))], listed)
 
 
 def test_a_list_and_all_but_some_give_the_same_look():
@@ -87,16 +80,8 @@ def test_candidates_and_anchors_together_are_a_uniform_sample():
     """Every document is as likely to be looked at: 2000 looks, within five standard errors."""
     counts = np.zeros(40)
     for seed in range(2000):
-        config = dataclasses.replace(CONFIG, candidate_limit=8)
-        drawn = draw_look(
-            jax.random.key(seed),
-            AllBut(40, np.zeros(0, np.int64)),
-            2,
-            config,
-            40,
-            all_candidates=False,
-            with_anchors=True,
-        )
+        everyone = AllBut(40, np.zeros(0, np.int64))
+        drawn = draw_look(jax.random.key(seed), everyone, 8, CONFIG, 40, with_anchors=True)
         counts[drawn.documents] += 1
     share = counts.mean() / 2000
     assert np.abs(counts - counts.mean()).max() < 5 * np.sqrt(2000 * share * (1 - share))
@@ -155,8 +140,6 @@ def test_documents_that_are_disputed_alike_are_kept_wherever_they_stand():
 def test_a_first_look_widens_a_sample_of_a_larger_pool_and_nothing_else(limit, first, drawn):
     config = dataclasses.replace(CONFIG, candidate_limit=limit, first_look=first)
     assert first_size(5, config, 100) == drawn
-    found = draw_look(
-        KEY, np.arange(100), 5, config, 100, all_candidates=False, with_anchors=True, to_narrow=True
-    )
+    found = draw_look(KEY, np.arange(100), drawn, config, 100, with_anchors=True)
     assert len(found.candidates) == (drawn or 100)
     assert len(look(np.arange(100), config=config).candidates) == (limit or 100)

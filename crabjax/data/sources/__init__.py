@@ -11,7 +11,6 @@ from crabjax.data.sources.common import SOURCES as SOURCES
 from crabjax.data.sources.common import About as About
 from crabjax.data.sources.common import Asked as Asked
 from crabjax.data.sources.common import Document as Document
-from crabjax.data.sources.common import Omitted as Omitted
 from crabjax.data.sources.common import Prepared as Prepared
 from crabjax.data.sources.common import Source as Source
 from crabjax.data.sources.common import draw_split as draw_split

@@ -33,8 +33,8 @@ SEMEVAL = About(
 @register_source("goemotions", GO)
 def prepare(asked: Asked) -> Prepared:
     """Writes the published splits; the development file becomes ``validation.jsonl``."""
-    names = [line.strip() for line in read_lines(find_raw(asked.raw, "emotions.txt", GO))]
-    names = [name for name in names if name]
+    lines = read_lines(find_raw(asked.raw, "emotions.txt", GO))
+    names = [name for line in lines if (name := line.strip())]
     files = {"train": "train.tsv", "test": "test.tsv", "validation": "dev.tsv"}
     paths = {split: find_raw(asked.raw, file, GO) for split, file in files.items()}
     splits = {split: partial(read_comments, path, names) for split, path in paths.items()}

@@ -1,7 +1,7 @@
 """Any data set of the Hugging Face hub that has a column of texts and one of labels."""
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -35,12 +35,11 @@ class Columns(NamedTuple):
     separator: str = ";"  # of labels that come as one string
 
 
-def download(name: str, files: Iterable[str] = ()) -> Path:
-    """The folder of a data set's files, fetched if they are not in the cache.
+def download(name: str) -> Path:
+    """The folder of a data set's files that can be read, fetched if they are not in the cache.
 
     Args:
       name: of the data set on the hub.
-      files: patterns of files to fetch; all in a form that can be read, if there are none.
 
     Raises:
       DataError: if there is no such data set, or the hub cannot be reached.
@@ -48,7 +47,7 @@ def download(name: str, files: Iterable[str] = ()) -> Path:
     from huggingface_hub import snapshot_download
     from huggingface_hub.errors import HfHubHTTPError, HFValidationError, LocalEntryNotFoundError
 
-    patterns = [*files] or [f"*{ending}" for ending in ENDINGS]
+    patterns = [f"*{ending}" for ending in ENDINGS]
     try:
         return Path(snapshot_download(name, repo_type="dataset", allow_patterns=patterns))
     except (HFValidationError, HfHubHTTPError, LocalEntryNotFoundError, OSError) as error:

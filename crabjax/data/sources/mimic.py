@@ -4,6 +4,7 @@ MIMIC-IV is read by :mod:`crabjax.data.sources.mimic4`.
 """
 
 import re
+from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -64,9 +65,7 @@ def prepare(asked: Asked) -> Prepared:
     diagnoses = find_raw(asked.raw, "DIAGNOSES_ICD.csv", ABOUT)
     omitted = Omitted()
     chapters = read_chapters(diagnoses, omitted)
-    parts: dict[str, int] = {}
-    for admission, *_ in read_notes(notes, chapters, omitted):
-        parts[admission] = parts.get(admission, 0) + 1
+    parts = Counter(admission for admission, *_ in read_notes(notes, chapters, omitted))
     split = draw_split(len(parts), asked.sizes, asked.seed, str(asked.raw))
     again = read_notes(notes, chapters, Omitted())
     documents = join_notes(again, parts, chapters)

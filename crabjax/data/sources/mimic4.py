@@ -71,25 +71,18 @@ def chapter(code: str) -> str | None:
 _CHAPTER_OF: dict[int, Callable[[str], str | None]] = {9: chapter_of_icd9, 10: chapter}
 
 
-@register_source("mimic4_icd9", ABOUT[9])
-def prepare_icd9(asked: Asked) -> Prepared:
-    """Writes the admissions coded in ICD-9, drawn at random."""
-    return _prepare(9, asked)
-
-
-@register_source("mimic4_icd10", ABOUT[10])
-def prepare_icd10(asked: Asked) -> Prepared:
-    """Writes the admissions coded in ICD-10, drawn at random."""
-    return _prepare(10, asked)
-
-
 def _prepare(version: int, asked: Asked) -> Prepared:
+    """Writes the admissions coded in a version of ICD, drawn at random."""
     notes = find_raw(asked.raw, "discharge.csv", ABOUT[version])
     diagnoses = find_raw(asked.raw, "diagnoses_icd.csv", ABOUT[version])
     omitted = Omitted()
     chapters = read_chapters(diagnoses, version, omitted)
     prepared = write_drawn(partial(read_notes, notes, chapters), asked)
     return Prepared(prepared.written, [*omitted.lines(), *prepared.omitted])
+
+
+for _version, _about in ABOUT.items():
+    register_source(f"mimic4_icd{_version}", _about)(partial(_prepare, _version))
 
 
 def read_chapters(path: Path, version: int, omitted: Omitted) -> dict[str, tuple[str, ...]]:

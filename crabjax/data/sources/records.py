@@ -33,11 +33,8 @@ def read_records(path: Path) -> Iterator[tuple[int, dict[str, Any]]]:
         delimiter = "\t" if name.endswith(".tsv") else ","
         yield from read_csv_rows(path, delimiter)
     elif name.endswith(".parquet"):
-        number = 0
-        for batch in _parquet(path).iter_batches(1024):
-            for record in batch.to_pylist():
-                number += 1
-                yield number, record
+        batches = _parquet(path).iter_batches(1024)
+        yield from enumerate((one for batch in batches for one in batch.to_pylist()), start=1)
     else:
         raise DataError(f"{path}: expected a name ending in {', '.join(ENDINGS)}")
 

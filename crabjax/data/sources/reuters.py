@@ -6,7 +6,6 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from pathlib import Path
-from typing import NamedTuple
 
 from crabjax.data.sources.common import (
     About,
@@ -38,25 +37,16 @@ _CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f]")
 _SPLITS = {"TRAIN": "train", "TEST": "test"}
 
 
-class Item(NamedTuple):
-    """One story of the ModApte split."""
-
-    split: str
-    document: Document
-
-
 @register_source("reuters", ABOUT)
 def prepare(asked: Asked) -> Prepared:
     """Writes the ModApte split with all topics that occur in both of its parts."""
-    keep = lambda train, test: train > 0 and test > 0
-    return _prepare(asked, keep)
+    return _prepare(asked, lambda train, test: train > 0 and test > 0)
 
 
 @register_source("reuters26", ABOUT_26)
 def prepare_26(asked: Asked) -> Prepared:
     """Writes the ModApte split with the topics of at least 50 training documents."""
-    keep = lambda train, test: train >= 50
-    return _prepare(asked, keep)
+    return _prepare(asked, lambda train, test: train >= 50)
 
 
 def _prepare(asked: Asked, keep: Callable[[int, int], bool]) -> Prepared:
@@ -64,8 +54,8 @@ def _prepare(asked: Asked, keep: Callable[[int, int], bool]) -> Prepared:
     if not files:
         raise missing_raw(asked.raw, "*.sgm file", ABOUT)
     counts = {split: Counter() for split in _SPLITS.values()}
-    for item in _items(files, Omitted()):
-        counts[item.split].update(item.document.labels)
+    for split, document in _items(files, Omitted()):
+        counts[split].update(document.labels)
     train, test = counts["train"], counts["test"]
     kept = {topic for topic in train if keep(train[topic], test[topic])}
     splits = {split: partial(_documents, files, split, kept) for split in _SPLITS.values()}
@@ -75,18 +65,18 @@ def _prepare(asked: Asked, keep: Callable[[int, int], bool]) -> Prepared:
 def _documents(
     files: list[Path], split: str, kept: set[str], omitted: Omitted
 ) -> Iterator[Document]:
-    for item in _items(files, omitted if split == "train" else Omitted()):
-        labels = tuple(label for label in item.document.labels if label in kept)
-        if item.split != split:
+    for own, document in _items(files, omitted if split == "train" else Omitted()):
+        labels = tuple(label for label in document.labels if label in kept)
+        if own != split:
             continue
         if not labels:
-            omitted.add(f"{split}: no topic among those kept", item.document.id)
+            omitted.add(f"{split}: no topic among those kept", document.id)
         else:
-            yield item.document._replace(labels=labels)
+            yield document._replace(labels=labels)
 
 
-def _items(files: Sequence[Path], omitted: Omitted) -> Iterator[Item]:
-    """The stories of the ModApte split that have a text."""
+def _items(files: Sequence[Path], omitted: Omitted) -> Iterator[tuple[str, Document]]:
+    """The stories of the ModApte split that have a text, with the part they are in."""
     for file in one_by_one(files):
         found = 0
         # Latin-1: the one file with a byte that is not UTF-8 was written so.
@@ -103,9 +93,7 @@ def _items(files: Sequence[Path], omitted: Omitted) -> Iterator[Item]:
             if not text:
                 omitted.add("no text", f"{file}: story {about.get('NEWID')}")
             else:
-                yield Item(
-                    split, Document(about.get("NEWID", f"{file.stem}-{found}"), text, labels)
-                )
+                yield split, Document(about.get("NEWID", f"{file.stem}-{found}"), text, labels)
         if not found:
             raise DataError(f"{file}: expected stories in <REUTERS ...> ... </REUTERS>, found none")
 

@@ -35,8 +35,7 @@ def prepare(asked: Asked) -> Prepared:
     are split already stay so.
     """
     if (whole := find_records(asked.raw, ("uk-lex18",))) is not None:
-        documents = partial(read_documents, whole)
-        return write_drawn(documents, asked, whole)
+        return write_drawn(partial(read_documents, whole), asked, whole)
     stems = {"train": ("train",), "test": ("test",), "validation": ("validation", "dev")}
     paths = {name: find_records(asked.raw, own) for name, own in stems.items()}
     if paths["train"] is None or paths["test"] is None:

@@ -153,15 +153,11 @@ def _best_block(blocks: _Blocks, pooled):
     return [jnp.take_along_axis(part, winner, axis=1)[:, 0] for part in [values, *rest]]
 
 
-def _capacity(tokens: int, vocabulary: int) -> int:
-    return -(-min(vocabulary, tokens + 1) // TILE) * TILE
-
-
 def _distinct(tokens, vocabulary: int):
     """Distinct words of a batch, 0 first; each token's place among them; how many there are."""
     present = jnp.zeros(vocabulary, bool).at[tokens].set(True).at[0].set(True)
     rank = jnp.cumsum(present, dtype=jnp.int32) - 1
-    capacity = _capacity(tokens.size, vocabulary)
+    capacity = -(-min(vocabulary, tokens.size + 1) // TILE) * TILE
     slot = jnp.where(present, rank, capacity)
     words = jnp.zeros(capacity, jnp.int32).at[slot].set(jnp.arange(vocabulary), mode="drop")
     return words, rank[tokens], rank[-1] + 1

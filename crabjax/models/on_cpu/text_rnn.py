@@ -56,10 +56,7 @@ def _pool(reader: Any, forward: jax.Array, backward: jax.Array, lengths: jax.Arr
     total = jnp.sum(weights, axis=1, keepdims=True)
     weights = weights / jnp.maximum(total, jnp.finfo(weights.dtype).tiny)
     mirrored = jnp.where(live, jnp.take_along_axis(weights, mirror, axis=1), 0)
-    pooled = [
-        _weighted_sum(states, weight)
-        for states, weight in ((forward, weights), (backward, mirrored))
-    ]
+    pooled = _weighted_sum(forward, weights), _weighted_sum(backward, mirrored)
     return jnp.concatenate(pooled, axis=2)
 
 

@@ -45,13 +45,7 @@ def attend(
 ) -> jax.Array:
     """Queries, keys, values [B, T, D], floor of the scores float32 [B, T] -> [B, T, D].
 
-    Args:
-      heads: that D is shared by.
-      query: of those who ask.
-      key: of those who are asked.
-      value: of those who are asked.
-      floor: added to the scores, low at padding.
-      interpret: run it step by step, on any device.
+    As ``models.attention.attend``; ``interpret`` runs it step by step, on any device.
     """
     from jax.experimental import pallas as pl
     from jax.experimental.pallas import triton
@@ -59,15 +53,11 @@ def attend(
     documents, tokens, width = query.shape
     own = pl.BlockSpec((None, _BLOCK, width // heads), lambda b, h, t: (b, t, h))
     all_tokens = pl.BlockSpec((None, tokens, width // heads), lambda b, h, t: (b, 0, h))
+    of_floor = pl.BlockSpec((None, tokens), lambda b, h, t: (b, 0))
     call = pl.pallas_call(
         functools.partial(_kernel, pl.ds),
         grid=(documents, heads, tokens // _BLOCK),
-        in_specs=[
-            own,
-            all_tokens,
-            all_tokens,
-            pl.BlockSpec((None, tokens), lambda b, h, t: (b, 0)),
-        ],
+        in_specs=[own, all_tokens, all_tokens, of_floor],
         out_specs=own,
         out_shape=jax.ShapeDtypeStruct(query.shape, query.dtype),
         compiler_params=triton.CompilerParams(num_warps=4, num_stages=2),
