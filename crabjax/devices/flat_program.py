@@ -20,6 +20,7 @@ class FlatProgram(NamedTuple):
 
 
 def flat_program(jaxpr: Any, platform: str) -> FlatProgram:
+    """The program as a compiler for ``platform`` sees it, every variable made once."""
     equations: list[Any] = []
     # A compiler for TPUs has a product written in the order of axes in which it is read.
     in_any_order: set[Any] = set()
@@ -33,7 +34,7 @@ def flat_program(jaxpr: Any, platform: str) -> FlatProgram:
                 (called,) = inner_programs(equation, platform)
                 own = inline(called, _named(called, given))
             elif (name := equation.primitive.name) in _RESHAPES or (
-                name == "transpose" and given[0] in in_any_order
+                name == "transpose" and not in_any_order.isdisjoint(variables(given))
             ):
                 own = given
             else:
@@ -69,4 +70,5 @@ def inner_programs(equation: Any, platform: str) -> Iterator[Any]:
 
 
 def variables(atoms: Any) -> list[Any]:
+    """Those of the atoms that are no literals."""
     return [atom for atom in atoms if not isinstance(atom, Literal)]

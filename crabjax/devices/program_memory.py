@@ -247,7 +247,7 @@ def _reduced_at_once(program: FlatProgram) -> set[Any]:
             reduces = name.startswith("reduce_")
             kept |= whole & reduced if reduces else whole
             own = {*equation.outvars} if name == "dot_general" else set()
-            whole, reduced = own, whole | reduced if reduces else set()
+            whole, reduced = own, whole | reduced if reduces else reduced
             products |= own
         passed |= dict.fromkeys(equation.outvars, whole)
         known |= dict.fromkeys(equation.outvars, reduced)
@@ -258,10 +258,10 @@ def _put_together(program: FlatProgram) -> set[Any]:
     """What is stacked to be multiplied, and read by nothing else."""
     stacked = set()
     for equation in program.eqns:
+        if equation.primitive.name != "dot_general":
+            stacked -= {*variables(equation.invars)}
         if equation.primitive.name == "stack":
             stacked |= {*equation.outvars}
-        elif equation.primitive.name != "dot_general":
-            stacked -= {*variables(equation.invars)}
     return stacked - {*variables(program.outvars)}
 
 

@@ -48,8 +48,10 @@ def write_decisions(project: Project, learner: Learner, path: Path) -> int:
     """
     project.keep(learner.train())  # first: whoever goes on later needs the same parameters
     with _part_of(project.folder) as part:
+        known = learner.knows_threshold
         by_person = _write(project, learner, path, part)
-        project.keep(learner)  # with the threshold, for the next time
+        if not known:
+            project.keep(learner)  # with the threshold, for the next time
         if part is not None:
             part.unlink(missing_ok=True)
     return by_person

@@ -116,7 +116,8 @@ class Learner(Trained):
 
     def predict(self, texts: Given) -> np.ndarray:
         """Which labels every text has, bool [n, K]: probabilities above :meth:`threshold`."""
-        return self.predict_proba(texts) > self.threshold()
+        probabilities = self.predict_proba(texts)
+        return probabilities > (self.threshold() if len(probabilities) else HALF)
 
     def train(self) -> "Learner":
         """Trains the ensemble, unless it was trained on these answers; else it waits for a need.
@@ -126,6 +127,11 @@ class Learner(Trained):
         """
         self._ensemble()
         return self
+
+    @property
+    def knows_threshold(self) -> bool:
+        """Whether :meth:`threshold` has nothing left to find out."""
+        return self._threshold is not None or self.config.ensemble.threshold == "half"
 
     def threshold(self, probabilities: np.ndarray | None = None) -> float:
         """What a probability must exceed for its label to be given.

@@ -107,6 +107,9 @@ def multiplied(x, y):
         # The second reduction of a product needs the first.
         (lambda x: jax.nn.logsumexp(x @ x, axis=0), 1, 1),
         (lambda x: jnp.var(x @ x, axis=0), 1, 1),
+        (lambda x: (lambda h: jnp.sum(h - jnp.sort(jnp.max(h, 0))[None], 0))(x @ x), 1, 1),
+        # What is put together again is put together once.
+        (lambda x: jnp.sum(jnp.stack([stacked(x), stacked(-x)]) @ x, axis=2), 2, 8),
         # Arguments lie as they lie.
         (lambda x: jnp.sort(x.T, axis=0)[0], 2, 2),
     ],

@@ -14,7 +14,7 @@ from crabjax.config import from_dict
 from crabjax.ensemble import predict_logits
 from crabjax.experiments import loop
 from crabjax.experiments.checkpoint import Checkpoints, Saved
-from crabjax.experiments.problem import ProblemError, prepare
+from crabjax.experiments.problem import prepare
 from crabjax.experiments.progress import Progress
 from crabjax.experiments.seen import document_features, of_seed, pools
 from crabjax.experiments.state import first_state
@@ -320,30 +320,6 @@ def test_what_was_thought_of_a_queried_document_is_remembered():
         assert own[1].sum() == pytest.approx(mean.sum(), rel=1e-5)
         above = own[0, BINS // 4 :].sum()
         assert above == (mean >= 0.25).sum()
-
-
-def test_seeds_differ_in_everything_drawn():
-    problem = prepare(CONFIG)
-    assert (problem.initial[0] != problem.initial[1]).any()
-    assert (problem.held_out[0] != problem.held_out[1]).any()
-
-
-def test_the_schedule_ends_with_the_pool():
-    config = replace(CONFIG, loop=replace(CONFIG.loop, rounds=100, query_size=50))
-    assert prepare(config).rounds == 3  # 200 - 40 held out - 20 first: 140 in queries of 50
-
-
-@pytest.mark.parametrize(
-    ("section", "changes", "message"),
-    [
-        ("data", {"validation_size": 200}, "data.validation_size: expected fewer than the 200"),
-        ("loop", {"initial_size": 161}, "loop.initial_size: expected at most the 160"),
-    ],
-)
-def test_too_few_documents_are_named(section, changes, message):
-    config = replace(CONFIG, **{section: replace(getattr(CONFIG, section), **changes)})
-    with pytest.raises(ProblemError, match=message):
-        prepare(config)
 
 
 def test_a_misspelt_strategy_fails_before_anything_is_written(tmp_path):

@@ -24,6 +24,7 @@ def test_validation_documents_are_drawn_by_seed_and_leave_the_pool():
     found = problem(validation_size=12)
     assert found.validation_rows.shape == (2, 12)
     assert (found.validation_rows[0] != found.validation_rows[1]).any()
+    assert (found.initial[0] != found.initial[1]).any()
     np.testing.assert_array_equal(found.held_out, np.sort(found.validation_rows, axis=1))
     for first, held_out in zip(found.initial, found.held_out):
         assert not set(first) & set(held_out)
@@ -44,6 +45,18 @@ def test_no_document_is_held_out_where_the_last_epoch_is_kept():
 def test_too_many_validation_documents_are_named():
     with pytest.raises(ProblemError, match="fewer than the 400 training documents, found 400"):
         problem(validation_size=400)
+
+
+def test_a_first_batch_larger_than_the_pool_is_named():
+    changes = {"loop": {"initial_size": 389}, "data": {"validation_size": 12}}
+    tree = merge(TREE, changes | {"ensemble": {"keep": "best"}})
+    with pytest.raises(ProblemError, match=r"loop\.initial_size: expected at most the 388"):
+        prepare(from_dict(tree))
+
+
+def test_the_schedule_ends_with_the_pool():
+    found = prepare(from_dict(merge(TREE, {"loop": {"rounds": 100, "query_size": 150}})))
+    assert found.rounds == 3  # 400 - 10 first: 390 in queries of 150
 
 
 def test_missing_data_are_said_before_an_encoder_is_looked_for(tmp_path):

@@ -122,6 +122,7 @@ def test_it_learns(trained):
 
 
 def test_decisions_are_probabilities_above_the_threshold(trained):
+    assert Learner(TINY, NAMES).predict([]).shape == (0, len(NAMES))
     texts, labels = make_texts(60, seed=1)
     predicted = trained.predict(texts)
     assert predicted.dtype == bool

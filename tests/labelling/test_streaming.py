@@ -86,12 +86,19 @@ def check(project, path):
     assert len(read(path)) == 300
 
 
-def test_streamed_predictions_are_those_made_at_once(project, tmp_path):
+def test_streamed_predictions_are_those_made_at_once(project, tmp_path, monkeypatch):
     assert write_decisions(project, project.learner(), tmp_path / "out.jsonl") == 13
     check(project, tmp_path / "out.jsonl")
     assert not (project.folder / PROBABILITIES).exists()
     kept = json.loads((project.folder / "model" / "learner.json").read_text())
     assert kept["threshold"] == expected(project)[1]  # nobody looks for it again
+    learner = project.learner()
+    project.restore(learner)
+    assert learner.knows_threshold
+    keeps = []
+    monkeypatch.setattr(Project, "keep", lambda _, learner: keeps.append(learner))
+    write_decisions(project, learner, tmp_path / "out.jsonl")
+    assert keeps == [learner]  # with its parameters: nothing else is new
 
 
 @pytest.fixture

@@ -36,6 +36,14 @@ def query(pool: Pool, config: StrategyConfig = CONFIG, name: str = "crab", seed:
     return get_strategy(name)(jax.random.key(seed), pool, 10, config)
 
 
+def check_scores(selection, pool: Pool, rule=BetaRule(), weights=None):  # noqa: B008
+    """They are the mean gains of the picks on all of U."""
+    members = 1 / (1 + np.exp(-pool.logits))
+    anchors = members[:, pool.unlabelled]
+    gains = expected_loss_reduction(members[:, selection.indices], anchors, rule, weights)
+    np.testing.assert_allclose(selection.scores, np.mean(gains, axis=1), rtol=1e-4)
+
+
 def test_info_counts_candidates_by_source():
     info = query(pool_of()).info
     assert list(info) == ["candidates", "score_spread"]
@@ -139,25 +147,25 @@ def test_refined_drawing_by_kmeans_draws_as_many():
     assert by_kmeans["fill"] == 0
 
 
-def test_every_document_is_scored_once_whatever_the_drawing(monkeypatch):
-    scored = []
+@pytest.fixture
+def scored(monkeypatch):
+    """The documents of every call of the score."""
+    calls = []
 
     def recorded(logits, candidates, *rest):
-        scored.append(candidates)
+        calls.append(candidates)
         return pool_gains(logits, candidates, *rest)
 
     monkeypatch.setattr("crabjax.strategies.crab.pool_gains", recorded)
+    return calls
+
+
+def test_every_document_is_scored_once_whatever_the_drawing(scored):
     pool = pool_of()
     config = dataclasses.replace(CONFIG, draw="kmeans", anchor_fraction=1.0, attention=False)
-    selection = query(pool, config)
-    assert selection.scores is not None
+    check_scores(query(pool, config), pool)
     assert len(scored) == 1
     np.testing.assert_array_equal(scored[0], pool.unlabelled)
-    members = 1 / (1 + np.exp(-pool.logits))
-    gains = expected_loss_reduction(
-        members[:, selection.indices], members[:, pool.unlabelled], BetaRule()
-    )
-    np.testing.assert_allclose(selection.scores, np.mean(gains, axis=1), rtol=1e-4)
 
 
 def test_scores_attend_to_labels_as_the_labelled_documents_have_them():
@@ -170,30 +178,15 @@ def test_scores_attend_to_labels_as_the_labelled_documents_have_them():
     largest = [max(both[m][n] for m in range(5) if m != n) for n in range(5)]
     weights = [1 + sum(both[m][n] / (2 * largest[n]) for n in range(5) if n != m) for m in range(5)]
     config = dataclasses.replace(CONFIG, anchor_fraction=1.0, min_support=1)
-    selection = query(pool, config)
-    assert selection.scores is not None
-    members = 1 / (1 + np.exp(-pool.logits))
-    gains = expected_loss_reduction(
-        members[:, selection.indices],
-        members[:, pool.unlabelled],
-        BetaRule(),
-        np.array(weights, np.float32),
-    )
-    np.testing.assert_allclose(selection.scores, np.mean(gains, axis=1), rtol=1e-4)
+    check_scores(query(pool, config), pool, weights=np.array(weights, np.float32))
 
 
-def test_drawing_by_chance_scores_the_candidates_alone(monkeypatch):
-    scored = []
-
-    def recorded(logits, candidates, *rest):
-        scored.extend(candidates)
-        return pool_gains(logits, candidates, *rest)
-
-    monkeypatch.setattr("crabjax.strategies.crab.pool_gains", recorded)
+def test_drawing_by_chance_scores_the_candidates_alone(scored):
     pool = pool_of()
     selection = query(pool)
-    assert len(scored) == sum(selection.info["candidates"].values()) < len(pool.unlabelled)
-    assert set(selection.indices) <= set(scored)
+    (looked_at,) = scored
+    assert len(looked_at) == sum(selection.info["candidates"].values()) < len(pool.unlabelled)
+    assert set(selection.indices) <= set(looked_at)
 
 
 def test_clusters_of_features_need_no_rows(monkeypatch):
@@ -216,13 +209,7 @@ def test_clusters_of_features_need_no_rows(monkeypatch):
 def test_scores_of_besra_are_mean_gains_under_its_rule():
     pool = pool_of()
     config = dataclasses.replace(CONFIG, alpha=1.0, beta=1.0, anchor_fraction=1.0)
-    selection = query(pool, config, "besra")
-    assert selection.scores is not None
-    members = 1 / (1 + np.exp(-pool.logits))
-    gains = expected_loss_reduction(
-        members[:, selection.indices], members[:, pool.unlabelled], BetaRule(1, 1)
-    )
-    np.testing.assert_allclose(selection.scores, np.mean(gains, axis=1), rtol=1e-4)
+    check_scores(query(pool, config, "besra"), pool, BetaRule(1, 1))
 
 
 @pytest.mark.parametrize("name", ["crab", "besra", "epig", "audi", "adaptive", "entropy", "bald"])
