@@ -128,8 +128,7 @@ def test_decisions_are_probabilities_above_the_threshold(trained):
     assert predicted.dtype == bool
     assert 0 < trained.threshold() < 1
     np.testing.assert_array_equal(predicted, trained.predict_proba(texts) > trained.threshold())
-    hits = (predicted & labels).sum()
-    micro = 2 * hits / (predicted.sum() + labels.sum())
+    micro = 2 * (predicted & labels).sum() / (predicted.sum() + labels.sum())
     assert trained.evaluate(texts, labels)["micro_f1"] == pytest.approx(micro)
     suggestion = trained.ask(TEXTS, 5)
     np.testing.assert_array_equal(
