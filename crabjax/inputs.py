@@ -8,6 +8,7 @@ import jax
 import numpy as np
 
 from crabjax.config import Config
+from crabjax.data.beside import Beside, JoinedRows
 from crabjax.data.corpus import Corpus
 from crabjax.data.encode import (
     WORDS,
@@ -17,7 +18,8 @@ from crabjax.data.encode import (
     used_columns,
 )
 from crabjax.data.load import Dataset, load_data
-from crabjax.data.names import BesideNames, NameSimilarity, compare_with_names, label_texts
+from crabjax.data.lsa import latent_words
+from crabjax.data.names import compare_with_names, label_texts
 from crabjax.data.splits import find_files
 from crabjax.data.vectors import Rows, find_vectors
 from crabjax.data.vocabulary import vocabulary_of
@@ -39,6 +41,7 @@ from crabjax.models.pretrained_files import (
 _IN_MEMORY = 1 << 26  # bytes up to which what is quickly made is made anew every time
 _FORMAT = 1  # raise the number when tokens or vectors are made otherwise
 Digest = Callable[[], str] | None
+_NOTHING = Beside(None, None)
 _WIDTH_STEP = 16  # token columns come in multiples: fewer shapes, fewer compilations
 
 
@@ -48,7 +51,7 @@ class EncodedTexts(NamedTuple):
     tokenizer: Tokenizer | None  # of texts
     inputs: Any  # [N, ...], perhaps mapped, or made when read
     model: Model
-    names: NameSimilarity | None  # what compares further documents with label names
+    beside: Beside  # what is said of further documents beside their vectors
 
 
 def load_dataset(config: Config) -> Dataset:
@@ -93,23 +96,21 @@ def has_names(config: Config, labels: int) -> bool:
     return labels <= vector_width(config.model.pretrained)
 
 
-def model_inputs(
-    config: Config, tokens: np.ndarray, names: NameSimilarity | None = None
-) -> np.ndarray:
+def model_inputs(config: Config, tokens: np.ndarray, beside: Beside = _NOTHING) -> np.ndarray:
     """What the classifier takes: tokens or own vectors, or a frozen encoder's vectors [N, D].
 
-    Vectors are kept on disk; the same documents are never encoded twice. With names, the documents'
-    similarities to them follow in K further columns.
+    Vectors are kept on disk; the same documents are never encoded twice. What stands beside them
+    follows in further columns.
     """
     if config.model.name != "frozen" or config.data.vectors is not None:
         return tokens
-    return _beside_names(_encoder_vectors(config, tokens), names)
+    return _joined(_encoder_vectors(config, tokens), tokens, beside)
 
 
 def first_inputs(
     config: Config, tokens: np.ndarray, label_names: Sequence[str], documents: int | None = None
-) -> tuple[Any, NameSimilarity | None]:
-    """As :func:`model_inputs`, and what compares further documents with names as it did these.
+) -> tuple[Any, Beside]:
+    """As :func:`model_inputs`, and what says of further documents what it said of these.
 
     Args:
       config: its data, model and devices.
@@ -117,13 +118,16 @@ def first_inputs(
       label_names: the K labels.
       documents: the first so many are those to choose from; None for all.
     """
-    if not has_names(config, len(label_names)):
-        return model_inputs(config, tokens), None
-    vectors, texts = _encoder_vectors(config, tokens), label_texts(config.data, label_names)
-    of_texts = _tokens(config, _text_tokenizer(config, texts), texts, config.data.max_tokens)
-    of_names = _encoder_vectors(config, of_texts)
-    names = compare_with_names(of_names, vectors[:documents])
-    return _beside_names(vectors, names), names
+    if config.model.name != "frozen" or config.data.vectors is not None:
+        return tokens, _NOTHING
+    vectors, names = _encoder_vectors(config, tokens), None
+    if has_names(config, len(label_names)):
+        texts = label_texts(config.data, label_names)
+        of_texts = _tokens(config, _text_tokenizer(config, texts), texts, config.data.max_tokens)
+        names = compare_with_names(_encoder_vectors(config, of_texts), vectors[:documents])
+    lsa = config.model.lsa
+    beside = Beside(latent_words(tokens[:documents], lsa) if lsa else None, names)
+    return _joined(vectors, tokens, beside), beside
 
 
 def _encoder_vectors(config: Config, tokens: np.ndarray) -> np.ndarray:
@@ -143,19 +147,21 @@ def _encoder_vectors(config: Config, tokens: np.ndarray) -> np.ndarray:
         )
 
 
-def _beside_names(vectors: np.ndarray, names: NameSimilarity | None) -> Any:
-    """With similarities to names, if there are any, as rows [N, D + K]; of many, made when read."""
-    if names is None:
+def _joined(vectors: np.ndarray, tokens: np.ndarray, beside: Beside) -> Any:
+    """Vectors with what stands beside them, rows [N, D + L + K]; of many, made when read."""
+    if beside.width == 0:
         return vectors
-    both = BesideNames(vectors, names)
-    return both if vectors.nbytes > _IN_MEMORY else np.asarray(both)
+    joined = JoinedRows(vectors, tokens, beside)
+    return joined if vectors.nbytes > _IN_MEMORY else np.asarray(joined)
 
 
-def without_names(inputs: Any, names: NameSimilarity | None) -> np.ndarray:
+def without_names(inputs: Any, beside: Beside) -> Any:
     """What documents are told apart by: inputs [N, ...] but for similarities to names."""
-    if isinstance(inputs, BesideNames):
-        return inputs.base
-    return inputs if names is None else inputs[:, : -len(names.names)]
+    if beside.names is None:
+        return inputs
+    if isinstance(inputs, JoinedRows):
+        return _joined(inputs.base, inputs.tokens, beside._replace(names=None))
+    return inputs[:, : -len(beside.names.names)]
 
 
 def classifier(
@@ -208,14 +214,15 @@ def encode_texts(
             name = config.model.name
             raise DataError(f"vectors: expected a config with model.name frozen, found {name}")
         model = classifier(config, texts, 0, len(label_names), named=False)
-        return EncodedTexts(None, texts, model, None)
+        return EncodedTexts(None, texts, model, _NOTHING)
     digest = digest if config.devices.cache else None
     tokenizer = _text_tokenizer(config, texts, digest)
     columns = tokenizer.columns((), config.data.max_tokens)
     tokens = _tokens(config, tokenizer, texts, columns, digest)
-    inputs, names = first_inputs(config, tokens, label_names)
-    model = classifier(config, inputs, tokenizer.size, len(label_names), names is not None)
-    return EncodedTexts(tokenizer, inputs, model, names)
+    inputs, beside = first_inputs(config, tokens, label_names)
+    named = beside.names is not None
+    model = classifier(config, inputs, tokenizer.size, len(label_names), named)
+    return EncodedTexts(tokenizer, inputs, model, beside)
 
 
 def text_inputs(
@@ -233,7 +240,7 @@ def text_inputs(
         raise DataError("documents: expected vectors, as before, found texts")
     config = dataclasses.replace(config, devices=dataclasses.replace(config.devices, cache=False))
     columns = known.tokenizer.columns([_corpus(texts)], config.data.max_tokens)
-    return model_inputs(config, _tokens(config, known.tokenizer, texts, columns), known.names)
+    return model_inputs(config, _tokens(config, known.tokenizer, texts, columns), known.beside)
 
 
 def _tokens(

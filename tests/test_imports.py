@@ -28,7 +28,7 @@ ROOMS = {
     "models": "checks config devices files",
     "inputs": "config data files models",
     "ensemble": "checks config devices files models progress",
-    "pool": "config devices files keys scoring",
+    "pool": "config data devices files keys scoring",
     "strategies": "checks config files keys pool scoring",
     "report": "files",
     "experiments": "config data devices ensemble files inputs keys metrics models pool"

@@ -37,6 +37,7 @@ BEFORE_IT_EXISTED: dict[str, Any] = {
     "strategy.anchor_limit": None,
     "strategy.first_look": None,
     "model.label_names": False,
+    "model.lsa": 0,
     "loop.first_batch": "random",
     "model.input_dropout": 0.0,  # its default is not the preset's
 }
@@ -197,6 +198,7 @@ def experiment_settings(config: Config) -> dict[str, Any]:
     # What nothing reads decides nothing.
     if config.model.name != "frozen":
         tree["model"]["label_names"], tree["loop"]["first_batch"] = False, "random"
+        tree["model"]["lsa"] = 0
     if not tree["model"]["label_names"]:
         tree["data"]["label_texts"] = None
     return flat({name: tree[name] for name in tree if name not in _NO_EXPERIMENT})

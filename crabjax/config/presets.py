@@ -25,6 +25,7 @@ class Preset(NamedTuple):
 
 _PAPERS_PROTOCOL = {
     "model.label_names": False,
+    "model.lsa": 0,
     "loop.first_batch": "random",
     "ensemble.keep": "best",
     "ensemble.threshold": "half",

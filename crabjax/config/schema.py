@@ -102,7 +102,12 @@ class ModelConfig:
         "of the encoder's arithmetic (distilbert, frozen); auto: float32 on CPU, else bfloat16 "
         "with parameters, norms, softmax and loss in float32",
     )
-
+    lsa: int = setting(
+        128,
+        "numbers that say which words a document has, by latent semantic analysis of the pool, "
+        "beside the encoder's vector (frozen; not with one's own vectors); 0: none",
+        at_least=0,
+    )
     label_names: bool = setting(
         True,
         "begin from how alike documents and the names of labels are, by the encoder's vectors "

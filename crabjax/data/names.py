@@ -2,11 +2,12 @@
 
 import re
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
 from crabjax.config import ConfigError, DataConfig
+from crabjax.data.lsa import unit
 from crabjax.files import did_you_mean
 from crabjax.files.store import gather
 
@@ -44,39 +45,8 @@ class NameSimilarity(NamedTuple):
 
     def of(self, documents: np.ndarray) -> np.ndarray:
         """Standardised similarities float32 [n, K] of document vectors [n, D]."""
-        away = (_unit(documents) @ self.names.T - self.mean) / self.deviation
+        away = (unit(documents) @ self.names.T - self.mean) / self.deviation
         return np.clip(away, -_FARTHEST, _FARTHEST)
-
-
-class BesideNames:
-    """Document vectors with their similarities to names, float32 [N, D + K], made when read.
-
-    Vectors may be a file that is mapped; nothing is written beside it. Rows by number are an array
-    in memory, a slice is another of these.
-    """
-
-    def __init__(self, vectors: np.ndarray, names: NameSimilarity):
-        self.base, self.names = vectors, names  # base: as arrays call what they lie in
-        self.shape = len(vectors), vectors.shape[1] + len(names.names)
-        self.dtype, self.ndim = np.dtype(np.float32), 2
-
-    def __len__(self) -> int:
-        return len(self.base)
-
-    def __getitem__(self, rows: slice | np.ndarray) -> Any:
-        if isinstance(rows, slice):
-            return BesideNames(self.base[rows], self.names)
-        if np.ndim(rows) != 1:
-            raise TypeError(f"rows: expected a slice or numbers of rows, found {rows!r}")
-        return self._of(self.base[rows])
-
-    __iter__ = None
-
-    def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray:
-        return self._of(self.base)
-
-    def _of(self, vectors: np.ndarray) -> np.ndarray:
-        return np.hstack([vectors, self.names.of(vectors)])
 
 
 def compare_with_names(names: np.ndarray, documents: np.ndarray) -> NameSimilarity:
@@ -92,13 +62,7 @@ def compare_with_names(names: np.ndarray, documents: np.ndarray) -> NameSimilari
     count = min(len(documents), _SAMPLE)
     sample = gather(documents, np.arange(count) * len(documents) // count)
     # In float32 the sums over many copies of a text round to a spread that is not there.
-    cosines = (_unit(sample) @ _unit(names).T).astype(np.float64)  # [count, K]
+    cosines = (unit(sample) @ unit(names).T).astype(np.float64)  # [count, K]
     mean, spread = cosines.mean(axis=0), cosines.std(axis=0)
     apart = np.where(spread < _ALIKE, np.inf, spread)
-    return NameSimilarity(_unit(names), mean.astype(np.float32), apart.astype(np.float32))
-
-
-def _unit(vectors: np.ndarray) -> np.ndarray:
-    """Vectors of length one; zeros stay."""
-    lengths = np.linalg.norm(vectors, axis=1, keepdims=True)
-    return vectors / np.maximum(lengths, np.finfo(np.float32).tiny)
+    return NameSimilarity(unit(names), mean.astype(np.float32), apart.astype(np.float32))

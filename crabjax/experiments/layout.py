@@ -88,7 +88,7 @@ def _sizes(config: Config) -> Sizes:
     (documents, width), kind = tokens.shape, tokens.dtype
     # Encoding the documents would take minutes.
     if config.model.name == "frozen" and config.data.vectors is None:
-        width = read_architecture(find_pretrained(config.model.pretrained)).width
+        width = read_architecture(find_pretrained(config.model.pretrained)).width + config.model.lsa
         kind = np.dtype(np.float32)
     labels = len(data.label_names)
     named = has_names(config, labels)

@@ -60,17 +60,17 @@ def prepare(config: Config) -> Problem:
     data = load_dataset(config)
     tokens, labels = documents_read(data, config)
     plan = schedule(data, config)
-    inputs, names = first_inputs(config, tokens, data.label_names, data.documents)
+    inputs, beside = first_inputs(config, tokens, data.label_names, data.documents)
     # Only these have document vectors before anything is trained.
     if config.model.name == "frozen" and config.loop.first_batch == "half_covering":
-        plan = plan._replace(initial=_half_covering(config, plan, without_names(inputs, names)))
+        plan = plan._replace(initial=_half_covering(config, plan, without_names(inputs, beside)))
     sizes = data.vocabulary_size, labels.shape[1]
     of_data = fingerprint(tokens, labels, data.test.tokens, data.test.labels)
     return Problem(
-        model=classifier(config, inputs, *sizes, named=names is not None),
+        model=classifier(config, inputs, *sizes, named=beside.names is not None),
         inputs=inputs,
         labels=labels,
-        test_inputs=model_inputs(config, data.test.tokens, names),
+        test_inputs=model_inputs(config, data.test.tokens, beside),
         test_labels=data.test.labels,
         **plan._asdict(),
         fingerprint="-".join(filter(None, (of_data, encoder_used(config)))),

@@ -102,7 +102,7 @@ class Learner(Trained):
             raise EmptyPoolError(f"ask: all {len(texts)} documents of the pool have an answer")
         if self._is_cold():
             key, documents = self._key("query"), self._documents()
-            inputs = without_names(documents.inputs, documents.names)
+            inputs = without_names(documents.inputs, documents.beside)
             rows, scores, sources = cover(key, inputs, unlabelled, n)
             probabilities = np.full((len(rows), len(self.label_names)), np.nan, np.float32)
             predicted = np.zeros(probabilities.shape, bool)

@@ -4,8 +4,8 @@ from typing import NamedTuple
 
 import jax
 import numpy as np
-from scipy import sparse
 
+from crabjax.data.lsa import latent_words
 from crabjax.files.store import gather
 from crabjax.keys import host_generator
 from crabjax.pool.kmeans import kmeans_picks
@@ -63,28 +63,5 @@ def diverse_picks(inputs: np.ndarray, count: int, generator: np.random.Generator
       int64 [min(count, X)].
     """
     tokens = np.issubdtype(inputs.dtype, np.integer)
-    vectors = topic_vectors(inputs) if tokens else inputs
+    vectors = latent_words(inputs, _DIMENSIONS).of(inputs) if tokens else inputs
     return kmeans_picks(normalised(vectors), count, generator)
-
-
-def topic_vectors(tokens: np.ndarray) -> np.ndarray:
-    """Latent semantic analysis: tf-idf of token ids [X, T], reduced to float32 [X, D].
-
-    Deerwester et al. (1990). D is 64, or the number of distinct ids where that is smaller.
-    """
-    from sklearn.decomposition import TruncatedSVD
-    from sklearn.feature_extraction.text import TfidfTransformer
-
-    present = tokens != 0
-    _, ids = np.unique(tokens[present], return_inverse=True)
-    starts = np.concatenate([[0], np.cumsum(present.sum(axis=1))])
-    if len(ids) == 0:
-        return np.zeros((len(tokens), 1), np.float32)
-    shape = (len(tokens), int(ids.max()) + 1)
-    counts = sparse.csr_matrix((np.ones(len(ids), np.float32), ids, starts), shape)
-    counts.sum_duplicates()
-    weights = TfidfTransformer(sublinear_tf=True).fit_transform(counts)
-    if shape[1] <= _DIMENSIONS:
-        return np.asarray(weights.todense(), np.float32)
-    reduction = TruncatedSVD(_DIMENSIONS, random_state=0)
-    return np.asarray(reduction.fit_transform(weights), np.float32)

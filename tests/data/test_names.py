@@ -2,15 +2,12 @@
 
 import math
 
-import jax.numpy as jnp
 import numpy as np
 import pytest
 
 from crabjax.config import ConfigError, DataConfig
 from crabjax.data import names as module
-from crabjax.data.names import BesideNames, compare_with_names, label_texts
-from crabjax.devices.batches import in_batches
-from crabjax.files.store import blocks_of, gather
+from crabjax.data.names import compare_with_names, label_texts
 
 GENERATOR = np.random.default_rng(0)
 NAMES = GENERATOR.normal(size=(3, 5)).astype(np.float32)
@@ -61,28 +58,6 @@ def test_where_documents_are_all_alike_names_say_nothing():
 def test_vectors_of_zeros_are_no_error():
     similarity = compare_with_names(np.zeros_like(NAMES), np.vstack([DOCUMENTS, 0 * DOCUMENTS]))
     assert np.isfinite(similarity.of(0 * DOCUMENTS)).all()
-
-
-def test_rows_beside_names_are_made_when_they_are_read(tmp_path):
-    np.save(tmp_path / "vectors.npy", DOCUMENTS)
-    similarity = compare_with_names(NAMES, DOCUMENTS)
-    mapped = BesideNames(np.load(tmp_path / "vectors.npy", mmap_mode="r"), similarity)
-    expected = np.hstack([DOCUMENTS, similarity.of(DOCUMENTS)])
-    assert (len(mapped), mapped.shape, mapped.dtype) == (40, (40, 8), np.float32)
-    np.testing.assert_allclose(np.asarray(mapped), expected, atol=1e-6)
-    rows = np.array([30, 2, 2])
-    np.testing.assert_allclose(gather(mapped, rows), expected[rows], atol=1e-6)
-    with pytest.raises(TypeError, match="a slice or numbers of rows"):
-        mapped[3]  # type: ignore[index]
-    with pytest.raises(TypeError, match="not iterable"):
-        iter(mapped)  # type: ignore[call-overload]
-    part = mapped[14:]
-    assert part.shape == (26, 8)
-    blocks = list(blocks_of(part, 7))
-    assert [len(block) for block in blocks] == [7, 7, 7, 5]
-    np.testing.assert_allclose(np.concatenate(blocks), expected[14:], atol=1e-6)
-    twice = in_batches(lambda batch: jnp.asarray(2 * batch), part, 8)
-    np.testing.assert_allclose(twice, 2 * expected[14:], atol=1e-6)
 
 
 def test_names_become_words():

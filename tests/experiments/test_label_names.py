@@ -1,4 +1,4 @@
-"""A run that begins from label names and covers its pool first, with a tiny encoder."""
+"""A run that reads words, begins from label names and covers its pool first: a tiny encoder."""
 
 import json
 import shutil
@@ -11,7 +11,9 @@ import pytest
 from crabjax import inputs as module
 from crabjax.config import ConfigError, from_dict
 from crabjax.config.build import merge
-from crabjax.data.names import BesideNames, compare_with_names
+from crabjax.data.beside import JoinedRows
+from crabjax.data.lsa import latent_words
+from crabjax.data.names import compare_with_names
 from crabjax.experiments import loop
 from crabjax.experiments.layout import layout
 from crabjax.experiments.problem import prepare
@@ -20,7 +22,8 @@ from crabjax.experiments.state import first_state
 from crabjax.inputs import model_inputs
 
 FIXTURES = Path(__file__).resolve().parents[1] / "fixtures"
-WIDTH, LABELS = 32, 3
+ENCODER, WORDS, LABELS = 32, 6, 3
+WIDTH = ENCODER + WORDS
 
 
 @pytest.fixture
@@ -39,7 +42,7 @@ def tree(tmp_path, monkeypatch):
     files = {name: str(tmp_path / f"{name}.jsonl") for name in ("train", "validation", "test")}
     return {
         "data": {**files, "max_tokens": 8},
-        "model": {"name": "frozen", "pretrained": str(encoder), "hidden": 4},
+        "model": {"name": "frozen", "pretrained": str(encoder), "hidden": 4, "lsa": WORDS},
         "ensemble": {"members": 2, "epochs": 1, "keep": "best"},
         "strategy": {"name": "random"},
         "loop": {"initial_size": 6, "query_size": 5, "rounds": 2, "seeds": [0, 1]},
@@ -57,12 +60,27 @@ def test_similarities_are_those_of_the_training_file(tree):
     np.testing.assert_allclose(named.inputs[:60, WIDTH:].std(axis=0), np.ones(3), atol=1e-3)
     config = from_dict(merge(tree, {"data": {"label_texts": {"word0": "word5 word6"}}}))
     of_names = np.array([[2, 5 + n, 3] for n in (0, 1, 2)], np.int32)
-    similarity = compare_with_names(np.array(model_inputs(config, of_names)), plain.inputs[:60])
-    expected = similarity.of(plain.test_inputs)
+    similarity = compare_with_names(
+        np.array(model_inputs(config, of_names)), plain.inputs[:60, :ENCODER]
+    )
+    expected = similarity.of(plain.test_inputs[:, :ENCODER])
     np.testing.assert_allclose(named.test_inputs[:, WIDTH:], expected, atol=1e-4)
     told = prepare(config).test_inputs[:, WIDTH:]
     assert np.abs(told[:, 0] - expected[:, 0]).max() > 0.1
     np.testing.assert_allclose(told[:, 1:], expected[:, 1:], atol=1e-4)
+
+
+def test_words_are_those_of_the_training_file(tree):
+    config = from_dict(merge(tree, {"model": {"label_names": False}}))
+    problem = prepare(config)
+    data = module.load_dataset(config)
+    words = latent_words(data.train.tokens, WORDS)
+    for inputs, own in ((problem.inputs[:60], data.train), (problem.test_inputs, data.test)):
+        expected = np.sqrt(WORDS) * words.of(own.tokens)
+        np.testing.assert_allclose(inputs[:, ENCODER:], expected, atol=1e-5)
+    without = prepare(from_dict(merge(tree, {"model": {"label_names": False, "lsa": 0}})))
+    assert without.inputs.shape == (80, ENCODER)
+    assert without.initial.tolist() != problem.initial.tolist()  # k-means knows words
 
 
 @pytest.mark.slow
@@ -73,7 +91,7 @@ def test_many_documents_are_compared_when_they_are_read(tree, tmp_path, monkeypa
     expected = loop.run(config, tmp_path / "at once")
     files = sorted((tmp_path / "cache").rglob("*"))
     monkeypatch.setattr(module, "_IN_MEMORY", 0)
-    assert isinstance(prepare(config).inputs, BesideNames)
+    assert isinstance(prepare(config).inputs, JoinedRows)
     assert picks(loop.run(config, tmp_path / "when read")) == picks(expected)
     whole = replace(config, strategy=replace(config.strategy, candidate_limit=None))
     monkeypatch.undo()

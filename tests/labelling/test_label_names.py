@@ -1,4 +1,4 @@
-"""Label names in labelling: what they add, and that nothing else changes with them."""
+"""Label names and words in labelling: what they add, and that nothing else changes with names."""
 
 import dataclasses
 import json
@@ -51,7 +51,7 @@ def make_config(encoder, **changes):
     tree = {
         "data": {"max_tokens": 16},
         "devices": {"cache": False},
-        "model": {"name": "frozen", "pretrained": encoder, "hidden": 8},
+        "model": {"name": "frozen", "pretrained": encoder, "hidden": 8, "lsa": 6},
         "ensemble": {"members": 2, "epochs": 5},
         "strategy": {"name": "random"},
         "loop": {"seeds": [3]},
@@ -117,8 +117,8 @@ def test_new_texts_are_standardised_as_the_known_ones(encoder):
     known = learner._documents()
     new = make_texts(9, seed=5)[0]
     inputs = module.text_inputs(learner.config, known, [*new, TEXTS[3]])
-    assert known.names is not None
-    np.testing.assert_allclose(inputs[:, 32:], known.names.of(inputs[:, :32]), atol=1e-6)
+    assert known.beside.names is not None
+    np.testing.assert_allclose(inputs[:, 38:], known.beside.names.of(inputs[:, :32]), atol=1e-6)
     np.testing.assert_allclose(inputs[-1], known.inputs[3], atol=1e-5)
     both = learner.predict_proba([*new, *TEXTS])  # a text that is new: all are encoded anew
     np.testing.assert_allclose(both[9:], learner.predict_proba(TEXTS), atol=1e-5)
@@ -152,14 +152,15 @@ def test_saved_and_loaded_it_says_the_same(encoder, tmp_path):
     assert told(make_config(encoder)).restore(tmp_path)
     assert not told(make_config(encoder, data__label_texts={"word10": "word11"})).restore(tmp_path)
     assert not told(make_config(encoder, model__label_names=False)).restore(tmp_path)
+    assert not told(make_config(encoder, model__lsa=5)).restore(tmp_path)
 
 
-def test_what_was_saved_before_there_were_names_goes_on_without(encoder, tmp_path):
-    learner = told(make_config(encoder, model__label_names=False))
+def test_what_was_saved_before_there_were_names_and_words_goes_on_without(encoder, tmp_path):
+    learner = told(make_config(encoder, model__label_names=False, model__lsa=0))
     expected = learner.predict_proba(TEXTS)
     learner.save(tmp_path)
     tree = to_dict(learner.config)
-    del tree["model"]["label_names"], tree["data"]["label_texts"]
+    del tree["model"]["label_names"], tree["data"]["label_texts"], tree["model"]["lsa"]
     assert from_stored(tree, "config") == learner.config
     state = json.loads((tmp_path / "learner.json").read_text())
     state["config"] = tree
@@ -172,10 +173,10 @@ def test_own_vectors_and_more_labels_than_numbers_leave_names_out(encoder):
     config = make_config(encoder)
     vectors = np.random.default_rng(0).normal(size=(70, 8)).astype(np.float32)
     learner = Learner(config, NAMES).tell(vectors, answers(14))
-    assert learner._documents().names is None
+    assert learner._documents().beside == (None, None)
     assert learner._documents().inputs is learner._known.documents
     many = [f"label{number}" for number in range(33)]
-    for names, expected in ((many[:32], 64), (many, 32)):
+    for names, expected in ((many[:32], 70), (many, 38)):
         learner = Learner(config, names).tell(TEXTS, [[names[0]]] * 12 + [None] * 58)
         assert learner._documents().inputs.shape == (70, expected)
 
@@ -188,14 +189,14 @@ def test_all_texts_of_a_project_are_predicted_with_names(encoder, tmp_path):
     project = Project.create(tmp_path / "project", path, NAMES, config)
     assert Project.open(tmp_path / "project").config == config
     learner = project.learner().tell(TEXTS, answers(14))
-    assert learner._documents().names is not None
+    assert None not in learner._documents().beside
     streamed = learner.predict_all(tmp_path / "probabilities")
     np.testing.assert_allclose(streamed, learner.predict_proba(TEXTS), atol=1e-6)
 
 
-def test_classifiers_that_are_not_frozen_ignore_names(encoder):
+def test_classifiers_that_are_not_frozen_ignore_names_and_words(encoder):
     config = make_config(encoder, model__name="text_cnn", model__kernels=4)
     config = dataclasses.replace(
         config, data=dataclasses.replace(config.data, label_texts={"word10": "word11"})
     )
-    assert told(config)._documents().names is None
+    assert told(config)._documents().beside == (None, None)
