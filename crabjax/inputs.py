@@ -18,7 +18,7 @@ from crabjax.data.encode import (
     used_columns,
 )
 from crabjax.data.load import Dataset, load_data
-from crabjax.data.lsa import latent_words
+from crabjax.data.lsa import LatentWords, latent_words
 from crabjax.data.names import compare_with_names, label_texts
 from crabjax.data.splits import find_files
 from crabjax.data.vectors import Rows, find_vectors
@@ -90,10 +90,14 @@ def has_names(config: Config, labels: int) -> bool:
 
     That needs an encoder that reads them. More names than numbers in a vector would outweigh it.
     """
-    frozen = config.model.name == "frozen" and config.data.vectors is None
-    if not (frozen and config.model.label_names) or _tokenizer_name(config) == WORDS:
+    if not (_encodes(config) and config.model.label_names) or _tokenizer_name(config) == WORDS:
         return False
     return labels <= vector_width(config.model.pretrained)
+
+
+def _encodes(config: Config) -> bool:
+    """Whether a classifier reads vectors that a frozen encoder makes of tokens."""
+    return config.model.name == "frozen" and config.data.vectors is None
 
 
 def model_inputs(config: Config, tokens: np.ndarray, beside: Beside = _NOTHING) -> np.ndarray:
@@ -102,13 +106,24 @@ def model_inputs(config: Config, tokens: np.ndarray, beside: Beside = _NOTHING) 
     Vectors are kept on disk; the same documents are never encoded twice. What stands beside them
     follows in further columns.
     """
-    if config.model.name != "frozen" or config.data.vectors is not None:
+    if not _encodes(config):
         return tokens
     return _joined(_encoder_vectors(config, tokens), tokens, beside)
 
 
+def pool_words(config: Config, tokens: np.ndarray) -> LatentWords | None:
+    """What describes the words of documents like these [N, T]; None if no classifier reads it."""
+    if not (_encodes(config) and config.model.lsa):
+        return None
+    return latent_words(tokens, config.model.lsa)
+
+
 def first_inputs(
-    config: Config, tokens: np.ndarray, label_names: Sequence[str], documents: int | None = None
+    config: Config,
+    tokens: np.ndarray,
+    label_names: Sequence[str],
+    words: LatentWords | None,
+    documents: int | None = None,
 ) -> tuple[Any, Beside]:
     """As :func:`model_inputs`, and what says of further documents what it said of these.
 
@@ -116,17 +131,17 @@ def first_inputs(
       config: its data, model and devices.
       tokens: [N, T], or own vectors.
       label_names: the K labels.
+      words: of :func:`pool_words`.
       documents: the first so many are those to choose from; None for all.
     """
-    if config.model.name != "frozen" or config.data.vectors is not None:
+    if not _encodes(config):
         return tokens, _NOTHING
     vectors, names = _encoder_vectors(config, tokens), None
     if has_names(config, len(label_names)):
         texts = label_texts(config.data, label_names)
         of_texts = _tokens(config, _text_tokenizer(config, texts), texts, config.data.max_tokens)
         names = compare_with_names(_encoder_vectors(config, of_texts), vectors[:documents])
-    lsa = config.model.lsa
-    beside = Beside(latent_words(tokens[:documents], lsa) if lsa else None, names)
+    beside = Beside(words, names)
     return _joined(vectors, tokens, beside), beside
 
 
@@ -196,6 +211,7 @@ def encode_texts(
     texts: Sequence[str] | np.ndarray | Rows,
     label_names: Sequence[str],
     digest: Digest = None,
+    words: LatentWords | None = None,
 ) -> EncodedTexts:
     """At least one document, for a classifier whose words are those of all.
 
@@ -205,6 +221,7 @@ def encode_texts(
       label_names: the K labels.
       digest: gives a hash of the texts, under which many tokens are kept on disk; None to keep
         none.
+      words: what describes the documents' words; None to read it off them.
 
     Raises:
       DataError: for vectors, if the classifier takes words.
@@ -219,7 +236,8 @@ def encode_texts(
     tokenizer = _text_tokenizer(config, texts, digest)
     columns = tokenizer.columns((), config.data.max_tokens)
     tokens = _tokens(config, tokenizer, texts, columns, digest)
-    inputs, beside = first_inputs(config, tokens, label_names)
+    words = pool_words(config, tokens) if words is None else words
+    inputs, beside = first_inputs(config, tokens, label_names, words)
     named = beside.names is not None
     model = classifier(config, inputs, tokenizer.size, len(label_names), named)
     return EncodedTexts(tokenizer, inputs, model, beside)

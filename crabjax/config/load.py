@@ -197,8 +197,9 @@ def experiment_settings(config: Config) -> dict[str, Any]:
     tree = to_dict(config)
     # What nothing reads decides nothing.
     if config.model.name != "frozen":
-        tree["model"]["label_names"], tree["loop"]["first_batch"] = False, "random"
-        tree["model"]["lsa"] = 0
+        tree["loop"]["first_batch"] = "random"
+    if config.model.name != "frozen" or config.data.vectors is not None:
+        tree["model"]["label_names"], tree["model"]["lsa"] = False, 0
     if not tree["model"]["label_names"]:
         tree["data"]["label_texts"] = None
     return flat({name: tree[name] for name in tree if name not in _NO_EXPERIMENT})

@@ -4,8 +4,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from crabjax.data.lsa import LatentWords, unit
+from crabjax.data.lsa import LatentWords
 from crabjax.data.names import NameSimilarity
+from crabjax.data.vectors import unit
 from crabjax.files.store import gather
 
 

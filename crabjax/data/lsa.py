@@ -9,10 +9,12 @@ from typing import Any, NamedTuple
 import numpy as np
 from scipy import sparse
 
+from crabjax.data.vectors import unit
 from crabjax.files.store import gather
 from crabjax.progress import doing
 
 _SAMPLE = 20_000  # documents that directions are read off; all, if there are no more
+_ROUNDING = 1e-4  # what is smaller, of what should be one
 _PASSES = 5  # over the documents, until the directions stand
 
 
@@ -29,8 +31,14 @@ class LatentWords(NamedTuple):
     directions: np.ndarray
 
     def of(self, tokens: np.ndarray) -> np.ndarray:
-        """Tokens [n, T], 0 is padding -> float32 [n, L] of length one; 0 where no token counts."""
-        return unit(_weighted(_counts(tokens, len(self.weights)), self.weights) @ self.directions)
+        """Tokens [n, T], 0 is padding -> float32 [n, L] of length one.
+
+        Zeros where no token counts, and where those that do have nothing to do with any direction.
+        """
+        rows = _weighted(_counts(tokens, len(self.weights)), self.weights) @ self.directions
+        # Of rows of length one so little is rounding, which must not be made to count.
+        rows[np.linalg.norm(rows, axis=1) < _ROUNDING] = 0
+        return unit(rows)
 
 
 @doing("reading off which words go together")
@@ -40,12 +48,13 @@ def latent_words(tokens: np.ndarray, width: int) -> LatentWords:
     Args:
       tokens: int32 [N, T], 0 is padding; of more than 20,000 documents, as many are read, evenly
         spaced.
-      width: L; directions beyond as many as there are documents or distinct tokens are zeros.
+      width: L; directions beyond the rank of the documents are zeros.
     """
+    # Here, because loading it takes a second that not every command need spend.
     from sklearn.utils.extmath import randomized_svd
 
     read = min(len(tokens), _SAMPLE)
-    sample = gather(tokens, np.arange(read) * len(tokens) // max(read, 1))
+    sample = gather(tokens, np.arange(read) * len(tokens) // read) if read else tokens
     size = int(sample.max(initial=0)) + 1
     counts = _counts(sample, size)
     having = np.bincount(counts.indices, minlength=size)  # documents with each token
@@ -54,15 +63,10 @@ def latent_words(tokens: np.ndarray, width: int) -> LatentWords:
     matrix, rank = _weighted(counts, weights), min(width, read, size)
     if matrix.nnz:
         passes: Any = _PASSES  # declared as a string
-        _, _, found = randomized_svd(matrix, rank, n_iter=passes, random_state=0)
-        directions[:, :rank] = found.T
+        _, strengths, found = randomized_svd(matrix, rank, n_iter=passes, random_state=0)
+        # Beyond the rank of the rows, as with copies, directions are arbitrary.
+        directions[:, :rank] = found.T * (strengths > _ROUNDING * strengths[0])
     return LatentWords(weights, directions)
-
-
-def unit(vectors: np.ndarray) -> np.ndarray:
-    """Vectors of length one; zeros stay."""
-    lengths = np.linalg.norm(vectors, axis=1, keepdims=True)
-    return vectors / np.maximum(lengths, np.finfo(np.float32).tiny)
 
 
 def _counts(tokens: np.ndarray, size: int) -> sparse.csr_matrix:

@@ -7,7 +7,7 @@ from typing import NamedTuple
 import numpy as np
 
 from crabjax.config import ConfigError, DataConfig
-from crabjax.data.lsa import unit
+from crabjax.data.vectors import unit
 from crabjax.files import did_you_mean
 from crabjax.files.store import gather
 

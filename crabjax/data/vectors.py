@@ -1,4 +1,4 @@
-"""The user's own document vectors: a file of them is mapped as it is, one row a document."""
+"""Document vectors: the user's own, in a file that is mapped as it is, one row a document."""
 
 import json
 from collections.abc import Mapping
@@ -170,3 +170,9 @@ def _from_safetensors(path: Path) -> np.ndarray:
     if 0 in about["shape"]:
         return np.zeros(about["shape"], np.float32)
     return map_rows(path, 8 + length + about["data_offsets"][0], tuple(about["shape"]), "<f4")
+
+
+def unit(vectors: np.ndarray) -> np.ndarray:
+    """Vectors [n, D] of length one; zeros stay."""
+    lengths = np.linalg.norm(vectors, axis=1, keepdims=True)
+    return vectors / np.maximum(lengths, np.finfo(np.float32).tiny)

@@ -8,6 +8,7 @@ import numpy as np
 
 from crabjax.config import Config
 from crabjax.data.load import Dataset, Encoded
+from crabjax.data.lsa import LatentWords
 from crabjax.devices.processes import array_of_first
 from crabjax.files.store import fingerprint
 from crabjax.inputs import (
@@ -16,6 +17,7 @@ from crabjax.inputs import (
     first_inputs,
     load_dataset,
     model_inputs,
+    pool_words,
     without_names,
 )
 from crabjax.keys import draw_up_to, host_generator, run_key
@@ -60,7 +62,10 @@ def prepare(config: Config) -> Problem:
     data = load_dataset(config)
     tokens, labels = documents_read(data, config)
     plan = schedule(data, config)
-    inputs, beside = first_inputs(config, tokens, data.label_names, data.documents)
+    words = pool_words(config, tokens[: data.documents])
+    if words is not None:  # directions may turn on another machine
+        words = LatentWords(*map(array_of_first, words))
+    inputs, beside = first_inputs(config, tokens, data.label_names, words, data.documents)
     # Only these have document vectors before anything is trained.
     if config.model.name == "frozen" and config.loop.first_batch == "half_covering":
         plan = plan._replace(initial=_half_covering(config, plan, without_names(inputs, beside)))

@@ -233,7 +233,7 @@ class Learner(Trained):
         state["threshold"] = self._threshold
         if documents:
             state |= self._known.to_dict()
-        write_saved(Path(folder), SavedLearner(state, self._params))
+        write_saved(Path(folder), SavedLearner(state, self._params, words=self._words))
 
     @classmethod
     def load(cls, folder: str | Path) -> "Learner":
@@ -242,12 +242,12 @@ class Learner(Trained):
         Raises:
           SavedLearnerError: if there is none, it is damaged or of a form that is not known.
         """
-        state, params, _ = read_saved(Path(folder))
+        state, params, _, words = read_saved(Path(folder))
         with damage_named(folder):
             learner = cls(from_stored(state["config"], "config"), state["label_names"])
             learner._known = LabelledTexts.from_dict(state)
             learner._threshold = _stored_threshold(state)
-        learner._params = params
+        learner._params, learner._words = params, words
         return learner
 
     def restore(self, folder: str | Path) -> bool:
@@ -261,7 +261,7 @@ class Learner(Trained):
           SavedLearnerError: if there is none, it is damaged, or another version trained it,
             which may have come to other parameters.
         """
-        state, params, version = read_saved(Path(folder))
+        state, params, version, words = read_saved(Path(folder))
         if version != VERSION:
             raise SavedLearnerError(f"{folder}: of crabjax {version}, this is {VERSION}")
         if "fingerprint" in state:
@@ -275,7 +275,8 @@ class Learner(Trained):
             return False
         with damage_named(folder):
             self._threshold = _stored_threshold(state)
-        self._params, self._logits = params, None
+        self._forget_inputs(words)
+        self._params = params
         return True
 
 

@@ -14,6 +14,7 @@ import jax.numpy as jnp
 import numpy as np
 from flax.traverse_util import flatten_dict, unflatten_dict
 
+from crabjax.data.lsa import LatentWords
 from crabjax.files import PRIVATE, atomic_write, write_text
 from crabjax.files.seals import BrokenSealError, open_sealed, seal
 from crabjax.models import Params
@@ -24,6 +25,7 @@ _PARAMS = "params-{}.safetensors"  # by their hash
 _EARLIER_PARAMS = "params.safetensors"  # until 0.2
 VERSION = metadata.version("crabjax")
 _FORMAT = 1
+_WORDS = "lsa/"  # begins the names of their arrays
 
 
 class SavedLearnerError(ValueError):
@@ -31,11 +33,20 @@ class SavedLearnerError(ValueError):
 
 
 class SavedLearner(NamedTuple):
-    """A JSON-able state, the parameters of a trained ensemble, and what version trained it."""
+    """A learner as it is written.
+
+    Attributes:
+      state: JSON-able.
+      params: of a trained ensemble, if there is one.
+      version: what trained it.
+      words: what its inputs were made with, if they have words: another machine or version may
+        come to other directions for the same texts, which these parameters could not read.
+    """
 
     state: dict[str, Any]
     params: Params | None
     version: str = VERSION
+    words: LatentWords | None = None
 
 
 def write_saved(folder: Path, saved: SavedLearner) -> None:
@@ -50,6 +61,8 @@ def write_saved(folder: Path, saved: SavedLearner) -> None:
     digest = own = None
     if saved.params is not None:
         arrays: Any = flatten_dict(jax.tree.map(np.asarray, saved.params), sep="/")
+        if saved.words is not None:
+            arrays |= {_WORDS + name: own for name, own in saved.words._asdict().items()}
         content = save(arrays)
         digest = hashlib.sha256(content).hexdigest()
         own = folder / _PARAMS.format(digest[:16])
@@ -94,10 +107,14 @@ def read_saved(folder: Path) -> SavedLearner:
         raise SavedLearnerError(f"{own}: cannot be read ({error})") from error
     if hashlib.sha256(content).hexdigest() != digest:
         raise SavedLearnerError(f"{own}: not the parameters saved with {path.name}")
-    params = unflatten_dict(load(content), sep="/")
+    arrays = load(content)
+    words = None
+    if _WORDS + LatentWords._fields[0] in arrays:
+        words = LatentWords(*(arrays.pop(_WORDS + name) for name in LatentWords._fields))
+    params = unflatten_dict(arrays, sep="/")
     # Until 0.2 every layer of a transformer had arrays of its own.
     params = stack_layers(params, functools.partial(np.stack, axis=1))  # [M, layers, ...]
-    return SavedLearner(state, jax.tree.map(jnp.asarray, params), version)
+    return SavedLearner(state, jax.tree.map(jnp.asarray, params), version, words)
 
 
 @contextmanager

@@ -10,6 +10,7 @@ import numpy as np
 from scipy.special import expit
 
 from crabjax.config import Config, experiment_settings
+from crabjax.data.lsa import LatentWords
 from crabjax.data.names import label_texts
 from crabjax.data.vectors import Rows
 from crabjax.ensemble import (
@@ -93,10 +94,15 @@ class Trained:
 
     def _forget(self) -> None:
         """Drops all that follows from texts and answers; it is made again when needed."""
-        self._encoded: EncodedTexts | None = None
+        self._forget_inputs()
         self._params: Params | None = None
-        self._logits: tuple[bytes | None, np.ndarray] | None = None
         self._threshold: float | None = None
+
+    def _forget_inputs(self, words: LatentWords | None = None) -> None:
+        """Drops what was made of the texts, which is made again with these words, if there are."""
+        self._encoded: EncodedTexts | None = None
+        self._words = words
+        self._logits: tuple[bytes | None, np.ndarray] | None = None
 
     def see(self, texts: Given) -> None:
         """Makes texts known without an answer."""
@@ -116,7 +122,10 @@ class Trained:
             if isinstance(vectors, Rows) and vectors.nbytes <= _IN_MEMORY:
                 vectors = np.asarray(vectors)
             documents = known.documents if vectors is None else vectors
-            self._encoded = encode_texts(self.config, documents, self.label_names, known.digest)
+            self._encoded = encode_texts(
+                self.config, documents, self.label_names, known.digest, self._words
+            )
+            self._words = self._encoded.beside.words
         return self._encoded
 
     @doing("training the ensemble")

@@ -110,12 +110,22 @@ def test_names_and_first_batches_are_no_part_of_what_has_no_vectors():
     """A run of a text classifier from before they existed goes on with its own command."""
     before = from_stored({"model": {"name": "text_cnn"}}, "there")
     now = from_dict({"model": {"name": "text_cnn"}})
-    for key in ("model.label_names", "loop.first_batch", "data.label_texts"):
+    for key in ("model.label_names", "model.lsa", "loop.first_batch", "data.label_texts"):
         assert experiment_settings(before)[key] == experiment_settings(now)[key]
 
 
 def test_what_was_stored_before_names_and_first_batches_goes_on_without():
     tree = to_dict(Config())
     del tree["model"]["label_names"], tree["data"]["label_texts"], tree["loop"]["first_batch"]
+    del tree["model"]["lsa"]
     config = from_stored(tree, "there")
-    assert (config.model.label_names, config.loop.first_batch) == (False, "random")
+    model, loop = config.model, config.loop
+    assert (model.label_names, model.lsa, loop.first_batch) == (False, 0, "random")
+
+
+def test_words_and_names_are_no_part_of_runs_with_own_vectors():
+    tree = {"model": {"name": "frozen"}, "data": {"vectors": "v.npy"}}
+    before = from_stored({**tree, "loop": {"first_batch": "half_covering"}}, "there")
+    now = from_dict(tree)
+    for key in ("model.label_names", "model.lsa", "loop.first_batch"):
+        assert experiment_settings(before)[key] == experiment_settings(now)[key]

@@ -102,6 +102,41 @@ def test_documents_that_are_empty_or_all_alike_say_nothing(tokens):
     np.testing.assert_array_equal(words.of(np.array([[1, 7, 0]], np.int32)), np.zeros((1, 6)))
 
 
+def test_long_documents_do_not_decide_the_directions():
+    short = GENERATOR.integers(2, 6, (30, 2))
+    long = GENERATOR.integers(20, 34, (8, 12))
+    tokens = np.vstack([np.pad(short, ((0, 0), (0, 10))), long]).astype(np.int32)
+    exact = np.linalg.svd(plain_tf_idf(tokens, plain_weights(tokens), 34))[2][0]
+    found = latent_words(tokens, 1).directions[:, 0]
+    assert abs(found @ exact[: len(found)]) > 0.999
+
+
+def test_words_that_nearly_all_have_make_rows_of_length_one_too():
+    tokens = GENERATOR.integers(1, 4, (50, 4)).astype(np.int32)  # weights are below one
+    words = latent_words(tokens, 2)
+    assert words.weights.max() < 0.5
+    exact = plain_tf_idf(tokens, plain_weights(tokens), 4)
+    found = module._weighted(module._counts(tokens, 4), words.weights).toarray()
+    np.testing.assert_allclose(found, exact, atol=1e-5)
+
+
+def test_copies_leave_no_arbitrary_directions():
+    """Rank 5: what goes beyond would be noise in new documents."""
+    copies = np.repeat(TOKENS[[0, 9, 17, 30, 44]], 4, axis=0)
+    words = latent_words(copies, 12)
+    strong = np.abs(words.of(copies)).max(axis=0) > 0
+    assert 0 < strong.sum() <= 5
+    np.testing.assert_array_equal(words.of(TOKENS)[:, ~strong], 0)
+
+
+def test_words_beside_all_directions_are_not_blown_up():
+    many = np.repeat(np.array([[2, 3, 0], [2, 4, 0]], np.int32), 20, axis=0)
+    few = np.array([[5, 6, 7], [5, 6, 7]], np.int32)
+    words = latent_words(np.vstack([many, few]), 1)
+    np.testing.assert_array_equal(words.of(few), np.zeros((2, 1)))
+    assert np.abs(words.of(many)).min() > 0.99
+
+
 def test_fewer_documents_than_directions():
     few = TOKENS[:4]
     own = latent_words(few, 20).of(few)

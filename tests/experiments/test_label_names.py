@@ -83,6 +83,42 @@ def test_words_are_those_of_the_training_file(tree):
     assert without.initial.tolist() != problem.initial.tolist()  # k-means knows words
 
 
+@pytest.mark.parametrize("lsa", [0, WORDS])
+def test_what_is_made_when_read_is_told_apart_without_names(tree, monkeypatch, lsa):
+    config = from_dict(merge(tree, {"model": {"lsa": lsa}}))
+    tokens, labels = module.load_dataset(config).train.tokens, [f"word{n}" for n in range(LABELS)]
+    words = module.pool_words(config, tokens)
+    assert (words is None) == (lsa == 0)
+    at_once, beside = module.first_inputs(config, tokens, labels, words)
+    monkeypatch.setattr(module, "_IN_MEMORY", 0)
+    when_read, _ = module.first_inputs(config, tokens, labels, words)
+    assert isinstance(when_read, JoinedRows)
+    expected = at_once[:, : ENCODER + lsa]
+    for inputs in (at_once, when_read):
+        found = np.asarray(module.without_names(inputs, beside))
+        np.testing.assert_allclose(found, expected, atol=1e-5)
+    assert isinstance(model_inputs(config, tokens), np.ndarray)  # nothing beside: nothing to make
+
+
+def test_own_vectors_are_read_as_they_are(tree):
+    config = from_dict(merge(tree, {"data": {"vectors": "own.npy"}}))
+    vectors = np.ones((4, 5), np.float32)
+    assert module.pool_words(config, vectors) is None
+    inputs, beside = module.first_inputs(config, vectors, ["a", "b"], None)
+    assert inputs is vectors
+    assert beside == (None, None)
+
+
+def test_all_processes_take_the_directions_of_the_first(tree, monkeypatch):
+    own = prepare(from_dict(tree)).inputs[:, ENCODER:WIDTH]
+    of_first = lambda array: (
+        array[:, ::-1] if array.dtype == np.float32 and array.ndim == 2 else array
+    )
+    monkeypatch.setattr("crabjax.experiments.problem.array_of_first", of_first)
+    problem = prepare(from_dict(tree))
+    np.testing.assert_allclose(problem.inputs[:, ENCODER:WIDTH], own[:, ::-1], atol=1e-5)
+
+
 @pytest.mark.slow
 def test_many_documents_are_compared_when_they_are_read(tree, tmp_path, monkeypatch):
     """The same picks (products of fewer rows may round otherwise), and no further file."""

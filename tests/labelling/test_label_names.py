@@ -10,7 +10,9 @@ import numpy as np
 import pytest
 from safetensors.numpy import load_file, save_file
 
+from crabjax import inputs
 from crabjax.config import ConfigError, from_dict, from_stored, to_dict
+from crabjax.data.lsa import latent_words
 from crabjax.labelling import learner as module
 from crabjax.labelling.learner import Learner
 from crabjax.labelling.project import Project
@@ -116,10 +118,10 @@ def test_new_texts_are_standardised_as_the_known_ones(encoder):
     learner = told(make_config(encoder))
     known = learner._documents()
     new = make_texts(9, seed=5)[0]
-    inputs = module.text_inputs(learner.config, known, [*new, TEXTS[3]])
+    encoded = module.text_inputs(learner.config, known, [*new, TEXTS[3]])
     assert known.beside.names is not None
-    np.testing.assert_allclose(inputs[:, 38:], known.beside.names.of(inputs[:, :32]), atol=1e-6)
-    np.testing.assert_allclose(inputs[-1], known.inputs[3], atol=1e-5)
+    np.testing.assert_allclose(encoded[:, 38:], known.beside.names.of(encoded[:, :32]), atol=1e-6)
+    np.testing.assert_allclose(encoded[-1], known.inputs[3], atol=1e-5)
     both = learner.predict_proba([*new, *TEXTS])  # a text that is new: all are encoded anew
     np.testing.assert_allclose(both[9:], learner.predict_proba(TEXTS), atol=1e-5)
 
@@ -153,6 +155,31 @@ def test_saved_and_loaded_it_says_the_same(encoder, tmp_path):
     assert not told(make_config(encoder, data__label_texts={"word10": "word11"})).restore(tmp_path)
     assert not told(make_config(encoder, model__label_names=False)).restore(tmp_path)
     assert not told(make_config(encoder, model__lsa=5)).restore(tmp_path)
+
+
+def test_loaded_where_directions_turn_it_says_the_same(encoder, tmp_path, monkeypatch):
+    """Another machine's decomposition may: parameters are saved with what they read."""
+    learner = told(make_config(encoder))
+    new = make_texts(5, seed=9)[0]
+    expected = learner.predict_proba(new)
+    learner.save(tmp_path / "first")
+    turned = lambda tokens, width: (words := latent_words(tokens, width))._replace(
+        directions=words.directions[:, ::-1]
+    )
+    monkeypatch.setattr(inputs, "latent_words", turned)
+    assert np.abs(told(make_config(encoder)).predict_proba(new) - expected).max() > 1e-3
+    loaded = Learner.load(tmp_path / "first")
+    loaded.save(tmp_path / "again")
+    restored = told(make_config(encoder))
+    restored.ask(TEXTS, 2)  # made inputs of its own
+    assert restored.restore(tmp_path / "again")
+    for one in (loaded, Learner.load(tmp_path / "again"), restored):
+        np.testing.assert_allclose(one.predict_proba(new), expected, atol=1e-6)
+        np.testing.assert_allclose(
+            one.predict_proba(TEXTS), learner.predict_proba(TEXTS), atol=1e-6
+        )
+    loaded.tell(make_texts(3, seed=11)[0], [None] * 3)  # other texts, other words
+    assert loaded._words is None
 
 
 def test_what_was_saved_before_there_were_names_and_words_goes_on_without(encoder, tmp_path):
