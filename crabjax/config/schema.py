@@ -90,7 +90,7 @@ class ModelConfig:
     )
     input_dropout: float = setting(
         0.0,
-        "share of the encoder's vector left out in training (frozen)",
+        "share of the vector, words included, left out in training (frozen)",
         at_least=0.0,
         at_most=0.95,
     )

@@ -22,7 +22,7 @@ class FrozenHead(Classifier):
         self.rate, self.input_rate = config.dropout, config.input_dropout
 
     def features(self, inputs: jax.Array) -> jax.Array:
-        """The encoder's own vectors [B, D], scaled."""
+        """What is read of documents [B, D], vectors and words, scaled."""
         mean_square = jnp.mean(inputs**2, axis=-1, keepdims=True)
         return inputs / jnp.sqrt(jnp.maximum(mean_square, jnp.finfo(inputs.dtype).tiny))
 
