@@ -107,6 +107,7 @@ class ModelConfig:
         "numbers that say which words a document has, by latent semantic analysis of the pool, "
         "beside the encoder's vector (frozen; not with one's own vectors); 0: none",
         at_least=0,
+        at_most=1024,
     )
     label_names: bool = setting(
         True,

@@ -9,7 +9,7 @@ import numpy as np
 from crabjax.config import Config
 from crabjax.data.load import Dataset, Encoded
 from crabjax.data.lsa import LatentWords
-from crabjax.devices.processes import array_of_first
+from crabjax.devices.processes import array_of_first, check_agreement
 from crabjax.files.store import fingerprint
 from crabjax.inputs import (
     classifier,
@@ -62,15 +62,16 @@ def prepare(config: Config) -> Problem:
     data = load_dataset(config)
     tokens, labels = documents_read(data, config)
     plan = schedule(data, config)
+    of_data = fingerprint(tokens, labels, data.test.tokens, data.test.labels)
     words = pool_words(config, tokens[: data.documents])
-    if words is not None:  # directions may turn on another machine
+    if words is not None:  # directions may turn on another machine; of other data, there are others
+        check_agreement("data", of_data)
         words = LatentWords(*map(array_of_first, words))
     inputs, beside = first_inputs(config, tokens, data.label_names, words, data.documents)
     # Only these have document vectors before anything is trained.
     if config.model.name == "frozen" and config.loop.first_batch == "half_covering":
         plan = plan._replace(initial=_half_covering(config, plan, without_names(inputs, beside)))
     sizes = data.vocabulary_size, labels.shape[1]
-    of_data = fingerprint(tokens, labels, data.test.tokens, data.test.labels)
     return Problem(
         model=classifier(config, inputs, *sizes, named=beside.names is not None),
         inputs=inputs,

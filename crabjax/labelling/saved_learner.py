@@ -25,7 +25,7 @@ _PARAMS = "params-{}.safetensors"  # by their hash
 _EARLIER_PARAMS = "params.safetensors"  # until 0.2
 VERSION = metadata.version("crabjax")
 _FORMAT = 1
-_WORDS = "lsa/"  # begins the names of their arrays
+_WORDS = ":lsa/"  # begins the names of their arrays; no parameter is called so
 
 
 class SavedLearnerError(ValueError):
@@ -108,9 +108,10 @@ def read_saved(folder: Path) -> SavedLearner:
     if hashlib.sha256(content).hexdigest() != digest:
         raise SavedLearnerError(f"{own}: not the parameters saved with {path.name}")
     arrays = load(content)
-    words = None
-    if _WORDS + LatentWords._fields[0] in arrays:
-        words = LatentWords(*(arrays.pop(_WORDS + name) for name in LatentWords._fields))
+    of_words = {name: arrays.pop(name) for name in list(arrays) if name.startswith(_WORDS)}
+    if of_words and of_words.keys() != {_WORDS + name for name in LatentWords._fields}:
+        raise SavedLearnerError(f"{own}: damaged: found {', '.join(of_words)} alone")
+    words = LatentWords(*(of_words[_WORDS + n] for n in LatentWords._fields)) if of_words else None
     params = unflatten_dict(arrays, sep="/")
     # Until 0.2 every layer of a transformer had arrays of its own.
     params = stack_layers(params, functools.partial(np.stack, axis=1))  # [M, layers, ...]

@@ -14,6 +14,7 @@ from crabjax.config.build import merge
 from crabjax.data.beside import JoinedRows
 from crabjax.data.lsa import latent_words
 from crabjax.data.names import compare_with_names
+from crabjax.devices.processes import DistributedError
 from crabjax.experiments import loop
 from crabjax.experiments.layout import layout
 from crabjax.experiments.problem import prepare
@@ -117,6 +118,20 @@ def test_all_processes_take_the_directions_of_the_first(tree, monkeypatch):
     monkeypatch.setattr("crabjax.experiments.problem.array_of_first", of_first)
     problem = prepare(from_dict(tree))
     np.testing.assert_allclose(problem.inputs[:, ENCODER:WIDTH], own[:, ::-1], atol=1e-5)
+
+
+def test_processes_agree_on_the_data_before_they_share_directions(tree, monkeypatch):
+    """Of other data there may be others in number: sharing them would break off without a word."""
+    shared = []
+    monkeypatch.setattr("crabjax.experiments.problem.array_of_first", shared.append)
+
+    def disagree(name, digest):
+        raise DistributedError(f"{name}: {digest}")
+
+    monkeypatch.setattr("crabjax.experiments.problem.check_agreement", disagree)
+    with pytest.raises(DistributedError, match="data: "):
+        prepare(from_dict(tree))
+    assert not shared
 
 
 @pytest.mark.slow

@@ -1,11 +1,14 @@
 """Learners on disk: of earlier versions, after a failed save, damaged."""
 
 import json
+from types import SimpleNamespace
+from typing import Any
 
 import numpy as np
 import pytest
 
 from crabjax.config import Config, from_overrides
+from crabjax.data.lsa import LatentWords
 from crabjax.labelling import learner, saved_learner
 from crabjax.labelling.learner import Learner
 from crabjax.labelling.saved_learner import (
@@ -128,3 +131,20 @@ def test_a_threshold_is_kept_with_the_parameters(tmp_path, monkeypatch):
     Learner(config, ["a", "b"]).tell(vectors, answers).save(tmp_path / "untrained")
     assert not other.restore(tmp_path / "untrained")  # what is known already is kept
     assert other.threshold() == threshold
+
+
+def test_words_are_read_back_whole_or_not_at_all(tmp_path):
+    words = LatentWords(np.ones(3, np.float32), np.zeros((3, 2), np.float32))
+    params = {"w": np.ones(2, np.float32)}
+    write_saved(tmp_path, SavedLearner({"texts": []}, params, words=words))
+    found = read_saved(tmp_path)
+    assert found.words is not None
+    assert found.params is not None
+    assert found.params.keys() == {"w"}
+    np.testing.assert_array_equal(found.words.weights, words.weights)
+    np.testing.assert_array_equal(found.words.directions, words.directions)
+    for missing in words._fields:
+        half: Any = SimpleNamespace(_asdict=lambda left=missing: {left: words.weights})
+        write_saved(tmp_path, SavedLearner({"texts": []}, params, words=half))
+        with pytest.raises(SavedLearnerError, match=f"damaged: found :lsa/{missing} alone"):
+            read_saved(tmp_path)
