@@ -277,6 +277,8 @@ def test_picks_that_cannot_be_are_named(monkeypatch, choose, message):
 
 SWITCHES = {
     "attention": False,
+    "rarity": 1.0,
+    "keep_least": 0.01,
     "attention_norm": "row_sum",
     "asymmetric_removal": False,
     "negative_sampling": False,

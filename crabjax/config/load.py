@@ -39,8 +39,13 @@ BEFORE_IT_EXISTED: dict[str, Any] = {
     "model.label_names": False,
     "model.lsa": 0,
     "loop.first_batch": "random",
-    "model.input_dropout": 0.0,  # its default is not the preset's
+    "model.input_dropout": 0.0,  # of these three the default is not the preset's
+    "strategy.keep_least": None,
+    "strategy.rarity": 0.0,
 }
+
+# Settings that are gone, with the value that changed nothing: stored configurations have them.
+GONE: dict[str, Any] = {"strategy.representative_rounds": 0}
 
 
 class ConfigWarning(UserWarning):
@@ -176,7 +181,7 @@ def from_stored(tree: Mapping[str, Any], source: str) -> Config:
     """
     if not isinstance(tree, Mapping):
         raise ConfigError(f"{source}: expected sections, found {tree!r}")
-    return _build(merge(nest(BEFORE_IT_EXISTED), _renamed(tree)), source)
+    return _build(merge(nest(BEFORE_IT_EXISTED), _without_gone(_renamed(tree))), source)
 
 
 def load_stored(path: Path) -> Config:
@@ -232,6 +237,17 @@ def _renamed(tree: Any, source: str | None = None) -> Any:
         tree = {**tree, section: rest, "devices": laid_out}
         tree = merge(nest({new: own[name]}), tree)
     return tree
+
+
+def _without_gone(tree: Mapping[str, Any]) -> dict[str, Any]:
+    """A stored tree without settings that are gone; one that did something stays, and is named."""
+    known = dict(tree)
+    for key, idle in GONE.items():
+        section, _, name = key.partition(".")
+        own = known.get(section)
+        if isinstance(own, Mapping) and own.get(name) == idle:
+            known[section] = {one: value for one, value in own.items() if one != name}
+    return known
 
 
 def _say_renamed(source: str, old: str) -> None:

@@ -168,6 +168,12 @@ class StrategyConfig:
     anchor_limit: int | None = setting(
         1000, "documents on which gains are assessed, at most; null: no limit", at_least=1
     )
+    rarity: float = setting(
+        0.0,
+        "weight gains of a label by the number of documents expected to have it, to minus this "
+        "power; 0: all labels alike",
+        at_least=0.0,
+    )
     attention: bool = setting(True, "weight gains by how labels correlate")
     attention_norm: Literal["column_max", "literal", "row_sum"] = setting(
         "column_max",
@@ -216,8 +222,12 @@ class StrategyConfig:
     keep_fraction: float = setting(
         0.5, "share of the candidates, the best, that k-means sees", above=0.0, at_most=1.0
     )
-    representative_rounds: int = setting(
-        0, "first queries in which it sees every candidate", at_least=0
+    keep_least: float | None = setting(
+        None,
+        "what that share falls to as labelled documents grow beyond 100, in inverse proportion to "
+        "their number; null: it never falls",
+        above=0.0,
+        at_most=1.0,
     )
 
 

@@ -4,7 +4,10 @@ import math
 
 import numpy as np
 
+from crabjax.config import StrategyConfig
 from crabjax.pool.kmeans import kmeans_picks
+
+_FEW = 100  # labelled documents, up to which nothing falls
 
 
 def largest(scores: np.ndarray, count: int, generator: np.random.Generator) -> np.ndarray:
@@ -21,33 +24,46 @@ def largest(scores: np.ndarray, count: int, generator: np.random.Generator) -> n
     return order[:count]
 
 
+def kept_count(candidates: int, query_size: int, labelled: int, config: StrategyConfig) -> int:
+    """How many of X candidates, the best, k-means sees: all, up to twice the query.
+
+    Of more, ``keep_fraction``. Gains of members that have learnt from more documents say more, so
+    with more than 100 labelled ones the share falls, if it may, as their number grows, to no less
+    than ``keep_least``; twice the query stay, for k-means to choose from.
+    """
+    if candidates <= 2 * query_size:
+        return candidates
+    most = max(query_size, math.ceil(config.keep_fraction * candidates))
+    if config.keep_least is None:
+        return most
+    share = max(config.keep_least, config.keep_fraction * min(1, _FEW / labelled))
+    return min(most, max(2 * query_size, math.ceil(share * candidates)))
+
+
 def select_diverse(
     totals: np.ndarray,
     vectors: np.ndarray,
     query_size: int,
-    keep_fraction: float,
+    kept: int,
     generator: np.random.Generator,
 ) -> np.ndarray:
     """Positions of ``query_size`` distinct candidates with large gains, and different ones.
 
-    Keeps the best ``keep_fraction`` by total gain where there are more than ``2 * query_size``
-    candidates, normalises their vectors and takes those nearest the k-means centres.
+    Keeps the best by total gain, normalises their vectors and takes those nearest the k-means
+    centres.
 
     Args:
       totals: float32 [X], the row sums of S.
       vectors: float [X, D], what candidates are told apart by: their gains in the paper.
-      query_size: at most X.
-      keep_fraction: share of the candidates that k-means sees.
+      query_size: at most ``kept``.
+      kept: how many candidates k-means sees, at most X; see :func:`kept_count`.
       generator: orders equal candidates and seeds k-means.
 
     Returns:
       int64 [query_size].
     """
-    count = len(totals)
-    if count > 2 * query_size:
-        count = max(query_size, math.ceil(keep_fraction * count))
-    kept = largest(totals, count, generator)
-    return kept[kmeans_picks(normalised(vectors[kept]), query_size, generator)]
+    best = largest(totals, kept, generator)
+    return best[kmeans_picks(normalised(vectors[best]), query_size, generator)]
 
 
 def normalised(rows: np.ndarray) -> np.ndarray:

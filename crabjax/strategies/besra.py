@@ -5,7 +5,7 @@ import jax
 from crabjax.config import StrategyConfig
 from crabjax.keys import host_generator
 from crabjax.pool.score import pool_gains
-from crabjax.pool.select import select_diverse
+from crabjax.pool.select import kept_count, select_diverse
 from crabjax.scoring.beta import BetaRule
 from crabjax.strategies.base import Selection, register
 from crabjax.strategies.given import Pool
@@ -23,5 +23,6 @@ def besra(key: jax.Array, pool: Pool, query_size: int, config: StrategyConfig) -
     gains = pool_gains(pool.logits, pool.candidates, anchors, rule)
     start = host_generator(key, "cluster")
     totals = gains.sum(axis=1)
-    picks = select_diverse(totals, gains, query_size, config.keep_fraction, start)
+    kept = kept_count(len(totals), query_size, len(pool.labelled), config)
+    picks = select_diverse(totals, gains, query_size, kept, start)
     return Selection(pool.candidates[picks], {}, totals[picks] / anchors.count)

@@ -13,7 +13,7 @@ from crabjax.pool.kmeans import kmeans_picks
 from crabjax.pool.look import sample_size
 from crabjax.pool.refine import SOURCES, Draw, refine_pool
 from crabjax.pool.score import pool_gains, pool_totals, released_gains
-from crabjax.pool.select import normalised, select_diverse
+from crabjax.pool.select import kept_count, normalised, select_diverse
 from crabjax.scoring.beta import BetaRule
 from crabjax.scoring.correlation import (
     Correlation,
@@ -21,7 +21,7 @@ from crabjax.scoring.correlation import (
     correlation_attention,
 )
 from crabjax.strategies.base import Selection, register
-from crabjax.strategies.common import beliefs_of
+from crabjax.strategies.common import beliefs_of, mean_probabilities, revealed_labels
 from crabjax.strategies.given import Pool
 
 Rows = Callable[[np.ndarray], np.ndarray]
@@ -52,13 +52,13 @@ class Scorer(NamedTuple):
     narrows=True,
 )
 def crab(key: jax.Array, pool: Pool, query_size: int, config: StrategyConfig) -> Selection:
-    """Refines the pool by label correlations, scores with attention, spreads out by k-means.
+    """Refines the pool by label correlations, weights gains by label, spreads out by k-means.
 
     Qi, Lu, Yang, Enticott and Du (UAI 2025), docs/method.md 2 to 7. By default the three sets of
     the refined pool are not cut down, which leaves all that is looked at, and k-means tells
     documents apart by their vectors instead of their gains; ``preset: paper`` does as the paper
-    does. Labels rarer than ``min_support`` do not correlate, and in the first
-    ``representative_rounds`` k-means sees every candidate, not only the better ones.
+    does. Labels rarer than ``min_support`` do not correlate. With heads on frozen vectors gains of
+    rare labels count for more, in place of those of correlated ones.
 
     Returns:
       The selection; its info holds ``candidates``, how many came from each source, and
@@ -93,8 +93,8 @@ def crab(key: jax.Array, pool: Pool, query_size: int, config: StrategyConfig) ->
     else:
         vectors = scorer.gains_of(candidates.documents)
         totals = vectors.sum(axis=1)
-    keep = 1.0 if pool.round < config.representative_rounds else config.keep_fraction
-    picks = select_diverse(totals, vectors, query_size, keep, host_generator(key, "cluster"))
+    kept = kept_count(len(totals), query_size, len(pool.labelled), config)
+    picks = select_diverse(totals, vectors, query_size, kept, host_generator(key, "cluster"))
     info = {"candidates": candidates.per_source(), "score_spread": _relative_spread(totals)}
     sources = [SOURCES[source] for source in candidates.sources[picks]]
     return Selection(candidates.documents[picks], info, totals[picks] / scorer.anchors, sources)
@@ -109,15 +109,28 @@ def _refines(config: StrategyConfig) -> bool:
 def _scorer(pool: Pool, correlation: Correlation, config: StrategyConfig) -> Scorer:
     """Gains on the anchors of a pool."""
     anchors, rule = pool.anchors, BetaRule(config.alpha, config.beta)
-    weights = None
-    if config.attention:
-        attention = correlation_attention(correlation.positive, config.gamma, config.attention_norm)
-        weights = np.asarray(attention_label_weights(attention))
+    weights = _label_weights(pool, correlation, config)
     score = lambda kernel: lambda some: kernel(pool.logits, some, anchors, rule, weights)
     if config.score == "released":
         gains_of = score(released_gains)
         return Scorer(gains_of, lambda some: gains_of(some).sum(axis=1), anchors.count)
     return Scorer(score(pool_gains), score(pool_totals), anchors.count)
+
+
+def _label_weights(pool: Pool, correlation: Correlation, config: StrategyConfig) -> np.ndarray:
+    """What the gains of each label count for, [K].
+
+    A decision about a label moves macro-F1 by one over the documents that have it, micro-F1 alike
+    for all labels; the default ``rarity`` of 0.5 lies halfway.
+    """
+    rates = mean_probabilities(pool)[pool.unlabelled].mean(axis=0)
+    expected = revealed_labels(pool).sum(axis=0) + rates * pool.looked.unlabelled
+    documents = 1 + expected  # one more: never none
+    weights = (documents / documents.mean()) ** -config.rarity
+    if config.attention:
+        attention = correlation_attention(correlation.positive, config.gamma, config.attention_norm)
+        weights = weights * np.asarray(attention_label_weights(attention))
+    return weights.astype(np.float32)
 
 
 def _relative_spread(totals: np.ndarray) -> float:

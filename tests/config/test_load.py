@@ -230,6 +230,8 @@ def test_figures_are_those_of_the_paper(path):
         assert config.strategy.per_label == (50 if config.data.name == "rcv1" else 100), name
         assert (config.strategy.cluster, config.strategy.candidate_limit) == ("gains", None), name
         assert (config.strategy.keep_fraction, config.ensemble.schedule) == (1.0, "constant"), name
+        assert (config.strategy.keep_least, config.strategy.rarity) == (None, 0.0), name
+        assert config.strategy.attention == (name != "without correlation attention"), name
         synthetic = config.data.name.startswith("rcv1_t10")
         assert config.data.validation is None, name
         assert config.data.validation_size == (200 if synthetic else 1000), name

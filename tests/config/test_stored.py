@@ -123,6 +123,18 @@ def test_what_was_stored_before_names_and_first_batches_goes_on_without():
     assert (model.label_names, model.lsa, loop.first_batch) == (False, 0, "random")
 
 
+def test_what_was_stored_before_shares_fell_and_rare_labels_counted_goes_on_without():
+    tree = to_dict(from_overrides(["model.name=frozen"]))
+    del tree["strategy"]["keep_least"], tree["strategy"]["rarity"]
+    tree["strategy"]["representative_rounds"] = 0
+    strategy = from_stored(tree, "there").strategy
+    assert (strategy.keep_least, strategy.rarity) == (None, 0.0)
+    tree["strategy"]["representative_rounds"] = 1  # it did something then
+    for read in (from_stored, from_dict):
+        with pytest.raises(ConfigError, match="representative_rounds"):
+            read(tree, "there")
+
+
 def test_words_and_names_are_no_part_of_runs_with_own_vectors():
     tree = {"model": {"name": "frozen"}, "data": {"vectors": "v.npy"}}
     before = from_stored({**tree, "loop": {"first_batch": "half_covering"}}, "there")

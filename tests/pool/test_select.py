@@ -1,6 +1,10 @@
-import numpy as np
+import dataclasses
 
-from crabjax.pool.select import largest, normalised, select_diverse
+import numpy as np
+import pytest
+
+from crabjax.config import StrategyConfig
+from crabjax.pool.select import kept_count, largest, normalised, select_diverse
 
 
 def generator(seed: int = 0) -> np.random.Generator:
@@ -31,28 +35,44 @@ def test_normalised_rows_have_length_one_however_small_and_zero_rows_stay():
 def test_only_the_best_half_is_looked_at():
     gains = generator().random((40, 6)).astype(np.float32)
     gains[10:30] *= 100
-    picks = select_diverse(gains.sum(axis=1), gains, 5, 0.5, generator())
+    picks = select_diverse(gains.sum(axis=1), gains, 5, 20, generator())
     assert len(set(picks.tolist())) == 5
     assert ((picks >= 10) & (picks < 30)).all()
 
 
-def test_up_to_twice_the_query_every_candidate_is_looked_at():
-    gains = np.zeros((8, 2), dtype=np.float32)
-    gains[:, 0], gains[7] = 10.0, [0.0, 0.1]  # the smallest sum, and a direction of its own
-    assert 7 in select_diverse(gains.sum(axis=1), gains, 4, 0.5, generator())
+@pytest.mark.parametrize(
+    ("candidates", "labelled", "kept"),
+    [
+        (8, 900, 8),  # up to twice the query: all
+        (9, 100, 5),  # one more: the share, rounded up
+        (7, 100, 7),
+        (400, 50, 200),
+        (400, 100, 200),
+        (400, 101, 199),  # 200 / 1.01 = 198.02
+        (400, 400, 50),
+        (400, 20_000, 40),  # no less than a tenth
+        (60, 20_000, 8),  # never fewer than twice the query
+        (12, 20_000, 6),  # unless the share itself is fewer
+    ],
+)
+def test_the_share_that_is_kept_falls_as_labelled_documents_grow(candidates, labelled, kept):
+    config = StrategyConfig(keep_fraction=0.5, keep_least=0.1)
+    assert kept_count(candidates, 4, labelled, config) == kept
+    unchanging = dataclasses.replace(config, keep_least=None)
+    assert kept_count(candidates, 4, labelled, unchanging) == kept_count(candidates, 4, 1, config)
+
+
+def test_a_small_share_still_fills_the_query():
+    for least in (None, 0.01):
+        config = StrategyConfig(keep_fraction=0.01, keep_least=least)
+        assert kept_count(50, 10, 500, config) == 10
 
 
 def test_one_pick_for_each_direction():
     directions = np.repeat(np.eye(4), 10, axis=0) * generator().uniform(1, 2, (40, 1))
     for gains in (directions, np.ones((40, 3))):  # of the vectors, whatever the gains
-        picks = select_diverse(gains.sum(axis=1), directions, 4, 1.0, generator())
+        picks = select_diverse(gains.sum(axis=1), directions, 4, 40, generator())
         assert sorted((picks // 10).tolist()) == [0, 1, 2, 3]
-
-
-def test_a_small_share_still_fills_the_query():
-    gains = generator().random((50, 3)).astype(np.float32)
-    picks = select_diverse(gains.sum(axis=1), gains, 10, 0.01, generator())
-    assert len(set(picks.tolist())) == 10
 
 
 def test_equal_gains_pick_anywhere():
@@ -60,12 +80,6 @@ def test_equal_gains_pick_anywhere():
     seen = {
         int(pick)
         for seed in range(10)
-        for pick in select_diverse(gains.sum(axis=1), gains, 10, 0.5, generator(seed))
+        for pick in select_diverse(gains.sum(axis=1), gains, 10, 25, generator(seed))
     }
     assert len(seen) > 30
-
-
-def test_one_more_than_twice_the_query_is_cut():
-    gains = np.zeros((9, 2), dtype=np.float32)
-    gains[:, 0], gains[8] = 10.0, [0.0, 0.1]  # the smallest sum, and a direction of its own
-    assert 8 not in select_diverse(gains.sum(axis=1), gains, 4, 0.5, generator())

@@ -181,6 +181,33 @@ def test_scores_attend_to_labels_as_the_labelled_documents_have_them():
     check_scores(query(pool, config), pool, weights=np.array(weights, np.float32))
 
 
+def test_scores_of_rare_labels_count_for_more():
+    """By how many documents are expected to have them: known ones, and by the members' mean."""
+    pool = pool_of()
+    members = 1 / (1 + np.exp(-pool.logits[:, pool.unlabelled]))
+    expected = 1 + pool.labels[pool.labelled].sum(axis=0) + members.mean(axis=0).sum(axis=0)
+    assert expected.max() > 1.1 * expected.min()
+    config = dataclasses.replace(CONFIG, anchor_fraction=1.0, attention=False)
+    for power in (0.5, 1.0):
+        weights = (expected.mean() / expected) ** power
+        found = query(pool, dataclasses.replace(config, rarity=power))
+        check_scores(found, pool, weights=weights.astype(np.float32))
+
+
+def test_rare_labels_are_told_from_anchors_and_stand_for_all_that_is_unlabelled():
+    """A tenth of the pool says of a label what the whole does, and attention comes on top."""
+    pool = pool_of(documents=3000)
+    whole, tenth = (
+        query(pool, dataclasses.replace(CONFIG, anchor_fraction=share, rarity=1.0))
+        for share in (1.0, 0.1)
+    )
+    kept = np.isin(whole.indices, tenth.indices)
+    assert kept.any()
+    same = np.searchsorted(np.sort(tenth.indices), whole.indices[kept])
+    by_document = tenth.scores[np.argsort(tenth.indices)]
+    np.testing.assert_allclose(by_document[same], whole.scores[kept], rtol=0.1)
+
+
 def test_drawing_by_chance_scores_the_candidates_alone(scored):
     pool = pool_of()
     selection = query(pool)
@@ -230,15 +257,16 @@ def test_later_rounds_compile_nothing(name):
     assert not compilations
 
 
-def test_representative_rounds_keep_every_candidate():
+def test_with_more_labelled_documents_kmeans_sees_fewer_candidates():
     config = dataclasses.replace(CONFIG, per_label=None, hard_size=None, cluster="features")
-    first = dataclasses.replace(config, representative_rounds=1)
-    everything = dataclasses.replace(config, keep_fraction=1.0)
-    for round, same in ((0, everything), (1, config)):
-        pool = pool_of(round=round)
-        expected = query(pool, same).indices
-        np.testing.assert_array_equal(query(pool, first).indices, expected)
-    assert set(query(pool, config).indices) != set(query(pool, everything).indices)
+    falling = dataclasses.replace(config, keep_least=0.1)
+    fixed = lambda share: dataclasses.replace(config, keep_fraction=share)
+    for name in ("crab", "besra"):
+        for labelled, share in ((100, 0.5), (150, 0.5 / 1.5)):
+            pool = pool_of(labelled)
+            expected = query(pool, fixed(share), name).indices
+            np.testing.assert_array_equal(query(pool, falling, name).indices, expected)
+        assert set(expected) != set(query(pool, config, name).indices)
 
 
 def test_labels_without_support_exclude_nothing():
