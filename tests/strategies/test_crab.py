@@ -5,13 +5,14 @@ import numpy as np
 import pytest
 
 from crabjax.config import StrategyConfig
+from crabjax.pool.look import Look
 from crabjax.pool.refine import refine_pool
 from crabjax.pool.score import pool_gains
 from crabjax.scoring.beta import BetaRule
 from crabjax.scoring.elr import expected_loss_reduction
 from crabjax.strategies import Pool, crab, get_strategy
 from crabjax.strategies.common import beliefs_of
-from crabjax.strategies.crab import _relative_spread
+from crabjax.strategies.crab import _label_weights, _relative_spread
 
 CONFIG = StrategyConfig(anchor_fraction=0.2, per_label=6, hard_size=8, cluster="gains")
 
@@ -194,18 +195,22 @@ def test_scores_of_rare_labels_count_for_more():
         check_scores(found, pool, weights=weights.astype(np.float32))
 
 
-def test_rare_labels_are_told_from_anchors_and_stand_for_all_that_is_unlabelled():
-    """A tenth of the pool says of a label what the whole does, and attention comes on top."""
-    pool = pool_of(documents=3000)
-    whole, tenth = (
-        query(pool, dataclasses.replace(CONFIG, anchor_fraction=share, rarity=1.0))
-        for share in (1.0, 0.1)
-    )
-    kept = np.isin(whole.indices, tenth.indices)
-    assert kept.any()
-    same = np.searchsorted(np.sort(tenth.indices), whole.indices[kept])
-    by_document = tenth.scores[np.argsort(tenth.indices)]
-    np.testing.assert_allclose(by_document[same], whole.scores[kept], rtol=0.1)
+def test_documents_that_are_looked_at_stand_for_all_that_are_unlabelled():
+    """A tenth of U was drawn: each counts ten times, labelled documents once; a new label too."""
+    pool = pool_of()
+    pool.labels[pool.labelled, 4] = False
+    seen = pool.unlabelled[::10]
+    sampled = pool.looking_at(Look(seen, seen[:3], 10 * len(seen), 3))
+    members = 1 / (1 + np.exp(-pool.logits[:, seen]))
+    expected = 1 + pool.labels[pool.labelled].sum(axis=0) + 10 * members.mean(axis=0).sum(axis=0)
+    settings = dataclasses.replace(CONFIG, rarity=0.5, attention=False)
+    correlation = beliefs_of(pool, CONFIG).correlation
+    weights = _label_weights(sampled, correlation, settings)
+    np.testing.assert_allclose(weights, (expected / expected.mean()) ** -0.5, rtol=1e-5)
+    attention = _label_weights(sampled, correlation, CONFIG)
+    assert np.ptp(attention) > 0.1
+    both = _label_weights(sampled, correlation, dataclasses.replace(CONFIG, rarity=0.5))
+    np.testing.assert_allclose(both, weights * attention, rtol=1e-5)
 
 
 def test_drawing_by_chance_scores_the_candidates_alone(scored):
