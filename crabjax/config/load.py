@@ -21,6 +21,7 @@ from crabjax.files import did_you_mean
 # In a clone a link to configs/, in a wheel a folder.
 CONFIG_FOLDER = Path(__file__).resolve().parents[1] / "configs"
 _NO_EXPERIMENT = ("devices", "output", "preset")
+_WITHOUT_GAINS = ["random", "entropy", "bald", "epig", "coreset", "mmc", "cmal", "adaptive", "audi"]
 
 # Settings that stood elsewhere once; files that name them so are still read.
 RENAMED = {
@@ -39,12 +40,13 @@ BEFORE_IT_EXISTED: dict[str, Any] = {
     "model.label_names": False,
     "model.lsa": 0,
     "loop.first_batch": "random",
-    "model.input_dropout": 0.0,  # of these three the default is not the preset's
+    "model.input_dropout": 0.0,  # of these four the default is not the preset's
+    "strategy.attention": True,
     "strategy.keep_least": None,
     "strategy.rarity": 0.0,
 }
 
-# Settings that are gone, with the value that changed nothing: stored configurations have them.
+# Settings that are gone, with the value that changed nothing: written configurations have them.
 GONE: dict[str, Any] = {"strategy.representative_rounds": 0}
 
 
@@ -181,7 +183,7 @@ def from_stored(tree: Mapping[str, Any], source: str) -> Config:
     """
     if not isinstance(tree, Mapping):
         raise ConfigError(f"{source}: expected sections, found {tree!r}")
-    return _build(merge(nest(BEFORE_IT_EXISTED), _without_gone(_renamed(tree))), source)
+    return _build(merge(nest(BEFORE_IT_EXISTED), _renamed(tree)), source)
 
 
 def load_stored(path: Path) -> Config:
@@ -207,6 +209,9 @@ def experiment_settings(config: Config) -> dict[str, Any]:
         tree["model"]["label_names"], tree["model"]["lsa"] = False, 0
     if not tree["model"]["label_names"]:
         tree["data"]["label_texts"] = None
+    if config.strategy.name in _WITHOUT_GAINS:
+        for key in ("attention", "rarity", "keep_least"):
+            tree["strategy"][key] = BEFORE_IT_EXISTED[f"strategy.{key}"]
     return flat({name: tree[name] for name in tree if name not in _NO_EXPERIMENT})
 
 
@@ -223,7 +228,10 @@ def _changes(overrides: Iterable[str]) -> dict[str, Any]:
 
 
 def _renamed(tree: Any, source: str | None = None) -> Any:
-    """A tree with present names for its keys; says so, unless ``source`` is None."""
+    """A tree with present names for its keys; says so, unless ``source`` is None.
+
+    Settings that are gone are left out.
+    """
     for old, new in RENAMED.items():
         section, _, name = old.partition(".")
         own = tree.get(section) if isinstance(tree, Mapping) else None
@@ -236,18 +244,18 @@ def _renamed(tree: Any, source: str | None = None) -> Any:
         laid_out = {} if devices in (None, "auto") else devices
         tree = {**tree, section: rest, "devices": laid_out}
         tree = merge(nest({new: own[name]}), tree)
-    return tree
+    return _without_gone(tree) if isinstance(tree, Mapping) else tree
 
 
-def _without_gone(tree: Mapping[str, Any]) -> dict[str, Any]:
-    """A stored tree without settings that are gone; one that did something stays, and is named."""
-    known = dict(tree)
+def _without_gone(tree: Mapping[str, Any]) -> Mapping[str, Any]:
+    """A tree without settings that are gone, where they did nothing; else they stay, and fail."""
     for key, idle in GONE.items():
         section, _, name = key.partition(".")
-        own = known.get(section)
+        own = tree.get(section)
         if isinstance(own, Mapping) and own.get(name) == idle:
-            known[section] = {one: value for one, value in own.items() if one != name}
-    return known
+            rest = {one: value for one, value in own.items() if one != name}
+            tree = {**tree, section: rest}
+    return tree
 
 
 def _say_renamed(source: str, old: str) -> None:

@@ -61,7 +61,7 @@ _HEADS = {
     "ensemble.warmup_fraction": 0.0,
     "strategy.first_look": 8_000,  # predicting a vector costs next to nothing
     # Scores of such members say more than those of texts learnt from scratch: the more documents
-    # they have learnt from, the fewer candidates go to k-means, and labels that are rare count.
+    # they have learnt from, the fewer candidates go to k-means. Gains of rare labels count more.
     "strategy.keep_least": 0.125,
     "strategy.rarity": 0.5,
     "strategy.attention": False,

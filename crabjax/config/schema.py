@@ -173,6 +173,7 @@ class StrategyConfig:
         "weight gains of a label by the number of documents expected to have it, to minus this "
         "power; 0: all labels alike",
         at_least=0.0,
+        at_most=1.0,
     )
     attention: bool = setting(True, "weight gains by how labels correlate")
     attention_norm: Literal["column_max", "literal", "row_sum"] = setting(
@@ -225,7 +226,7 @@ class StrategyConfig:
     keep_least: float | None = setting(
         None,
         "what that share falls to as labelled documents grow beyond 100, in inverse proportion to "
-        "their number; null: it never falls",
+        "their number; null, and with keep_fraction at or below it: it never falls",
         above=0.0,
         at_most=1.0,
     )

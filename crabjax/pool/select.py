@@ -27,16 +27,17 @@ def largest(scores: np.ndarray, count: int, generator: np.random.Generator) -> n
 def kept_count(candidates: int, query_size: int, labelled: int, config: StrategyConfig) -> int:
     """How many of X candidates, the best, k-means sees: all, up to twice the query.
 
-    Of more, ``keep_fraction``. Gains of members that have learnt from more documents say more, so
-    with more than 100 labelled ones the share falls, if it may, as their number grows, to no less
-    than ``keep_least``; twice the query stay, for k-means to choose from.
+    Of more, ``keep_fraction``, and at least the query. Gains of members that have learnt from more
+    documents say more, so with more than 100 labelled ones the share falls, if it may, as their
+    number grows, to no less than ``keep_least``; twice the query stay for k-means to choose from,
+    unless the whole share is fewer.
     """
     if candidates <= 2 * query_size:
         return candidates
     most = max(query_size, math.ceil(config.keep_fraction * candidates))
     if config.keep_least is None:
         return most
-    share = max(config.keep_least, config.keep_fraction * min(1, _FEW / labelled))
+    share = max(config.keep_least, config.keep_fraction * _FEW / max(_FEW, labelled))
     return min(most, max(2 * query_size, math.ceil(share * candidates)))
 
 

@@ -5,6 +5,7 @@ from typing import NamedTuple
 
 import jax
 import numpy as np
+from scipy.special import expit
 
 from crabjax.config import StrategyConfig
 from crabjax.keys import draw_up_to, host_generator
@@ -21,7 +22,7 @@ from crabjax.scoring.correlation import (
     correlation_attention,
 )
 from crabjax.strategies.base import Selection, register
-from crabjax.strategies.common import beliefs_of, mean_probabilities, revealed_labels
+from crabjax.strategies.common import beliefs_of, revealed_labels
 from crabjax.strategies.given import Pool
 
 Rows = Callable[[np.ndarray], np.ndarray]
@@ -58,7 +59,7 @@ def crab(key: jax.Array, pool: Pool, query_size: int, config: StrategyConfig) ->
     the refined pool are not cut down, which leaves all that is looked at, and k-means tells
     documents apart by their vectors instead of their gains; ``preset: paper`` does as the paper
     does. Labels rarer than ``min_support`` do not correlate. With heads on frozen vectors gains of
-    rare labels count for more, in place of those of correlated ones.
+    rare labels count for more by default, in place of those of correlated ones.
 
     Returns:
       The selection; its info holds ``candidates``, how many came from each source, and
@@ -121,16 +122,18 @@ def _label_weights(pool: Pool, correlation: Correlation, config: StrategyConfig)
     """What the gains of each label count for, [K].
 
     A decision about a label moves macro-F1 by one over the documents that have it, micro-F1 alike
-    for all labels; the default ``rarity`` of 0.5 lies halfway.
+    for all labels; a ``rarity`` of 0.5 lies halfway.
     """
-    rates = mean_probabilities(pool)[pool.unlabelled].mean(axis=0)
-    expected = revealed_labels(pool).sum(axis=0) + rates * pool.looked.unlabelled
-    documents = 1 + expected  # one more: never none
-    weights = (documents / documents.mean()) ** -config.rarity
+    weights = np.ones(pool.labels.shape[1])
+    if config.rarity:
+        rates = expit(pool.logits[:, pool.unlabelled]).mean(axis=(0, 1))
+        expected = revealed_labels(pool).sum(axis=0) + rates * pool.looked.unlabelled
+        documents = 1 + expected  # one more: never none
+        weights = (documents / documents.mean()) ** -config.rarity
     if config.attention:
         attention = correlation_attention(correlation.positive, config.gamma, config.attention_norm)
         weights = weights * np.asarray(attention_label_weights(attention))
-    return weights.astype(np.float32)
+    return weights
 
 
 def _relative_spread(totals: np.ndarray) -> float:

@@ -1,5 +1,7 @@
 """Configurations of earlier versions, those stored with runs, and what of them decides a record."""
 
+import copy
+
 import pytest
 
 from crabjax.config import (
@@ -126,13 +128,37 @@ def test_what_was_stored_before_names_and_first_batches_goes_on_without():
 def test_what_was_stored_before_shares_fell_and_rare_labels_counted_goes_on_without():
     tree = to_dict(from_overrides(["model.name=frozen"]))
     del tree["strategy"]["keep_least"], tree["strategy"]["rarity"]
-    tree["strategy"]["representative_rounds"] = 0
+    tree["strategy"] |= {"representative_rounds": 0, "beta": 2.0}
+    stored = copy.deepcopy(tree)
     strategy = from_stored(tree, "there").strategy
-    assert (strategy.keep_least, strategy.rarity) == (None, 0.0)
+    assert (strategy.keep_least, strategy.rarity, strategy.beta) == (None, 0.0, 2.0)
+    assert from_dict(tree, "there").strategy.rarity == 0.5
+    assert tree == stored
     tree["strategy"]["representative_rounds"] = 1  # it did something then
     for read in (from_stored, from_dict):
         with pytest.raises(ConfigError, match="representative_rounds"):
             read(tree, "there")
+
+
+def test_heads_stored_in_part_read_as_they_were():
+    strategy = from_stored({"model": {"name": "frozen"}}, "there").strategy
+    assert (strategy.attention, strategy.rarity, strategy.keep_least) == (True, 0.0, None)
+
+
+def test_weights_of_gains_are_no_part_of_strategies_without_gains():
+    """Their runs from before go on; those of crab, besra and one's own do not change unseen."""
+    for name, read in (("random", False), ("epig", False), ("crab", True), ("mine", True)):
+        settings = [
+            experiment_settings(from_overrides([f"strategy.name={name}", f"strategy.rarity={r}"]))
+            for r in (0, 0.5)
+        ]
+        assert (settings[0] != settings[1]) == read
+
+
+@pytest.mark.parametrize("change", ["rarity=-0.1", "rarity=1.5", "keep_least=0", "keep_least=2"])
+def test_shares_and_powers_have_bounds(change):
+    with pytest.raises(ConfigError, match=change.split("=")[0]):
+        from_overrides([f"strategy.{change}"])
 
 
 def test_words_and_names_are_no_part_of_runs_with_own_vectors():

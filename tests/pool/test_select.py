@@ -46,6 +46,7 @@ def test_only_the_best_half_is_looked_at():
         (8, 900, 8),  # up to twice the query: all
         (9, 100, 5),  # one more: the share, rounded up
         (7, 100, 7),
+        (400, 0, 200),
         (400, 50, 200),
         (400, 100, 200),
         (400, 101, 199),  # 200 / 1.01 = 198.02

@@ -200,7 +200,8 @@ def test_documents_that_are_looked_at_stand_for_all_that_are_unlabelled():
     pool = pool_of()
     pool.labels[pool.labelled, 4] = False
     seen = pool.unlabelled[::10]
-    sampled = pool.looking_at(Look(seen, seen[:3], 10 * len(seen), 3))
+    look = Look(seen, seen[:3], 10 * len(seen), 3)
+    sampled = pool.looking_at(look)._replace(look=look._replace(candidates=seen[::2]))  # narrowed
     members = 1 / (1 + np.exp(-pool.logits[:, seen]))
     expected = 1 + pool.labels[pool.labelled].sum(axis=0) + 10 * members.mean(axis=0).sum(axis=0)
     settings = dataclasses.replace(CONFIG, rarity=0.5, attention=False)
@@ -265,6 +266,11 @@ def test_later_rounds_compile_nothing(name):
 def test_with_more_labelled_documents_kmeans_sees_fewer_candidates():
     config = dataclasses.replace(CONFIG, per_label=None, hard_size=None, cluster="features")
     falling = dataclasses.replace(config, keep_least=0.1)
+    refined = query(pool_of(150), dataclasses.replace(CONFIG, keep_least=0.1))
+    # Of U*, 37 of the 150, the half is fewer than twice the query, and stays.
+    np.testing.assert_array_equal(refined.indices, query(pool_of(150)).indices)
+    whole = dataclasses.replace(CONFIG, keep_fraction=1.0)
+    assert set(refined.indices) != set(query(pool_of(150), whole).indices)
     fixed = lambda share: dataclasses.replace(config, keep_fraction=share)
     for name in ("crab", "besra"):
         for labelled, share in ((100, 0.5), (150, 0.5 / 1.5)):
