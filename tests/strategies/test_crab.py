@@ -5,14 +5,13 @@ import numpy as np
 import pytest
 
 from crabjax.config import StrategyConfig
-from crabjax.pool.look import Look
 from crabjax.pool.refine import refine_pool
 from crabjax.pool.score import pool_gains
 from crabjax.scoring.beta import BetaRule
 from crabjax.scoring.elr import expected_loss_reduction
 from crabjax.strategies import Pool, crab, get_strategy
 from crabjax.strategies.common import beliefs_of
-from crabjax.strategies.crab import _label_weights, _relative_spread
+from crabjax.strategies.crab import _relative_spread
 
 CONFIG = StrategyConfig(anchor_fraction=0.2, per_label=6, hard_size=8, cluster="gains")
 
@@ -195,25 +194,6 @@ def test_scores_of_rare_labels_count_for_more():
         check_scores(found, pool, weights=weights.astype(np.float32))
 
 
-def test_documents_that_are_looked_at_stand_for_all_that_are_unlabelled():
-    """A tenth of U was drawn: each counts ten times, labelled documents once; a new label too."""
-    pool = pool_of()
-    pool.labels[pool.labelled, 4] = False
-    seen = pool.unlabelled[::10]
-    look = Look(seen, seen[:3], 10 * len(seen), 3)
-    sampled = pool.looking_at(look)._replace(look=look._replace(candidates=seen[::2]))  # narrowed
-    members = 1 / (1 + np.exp(-pool.logits[:, seen]))
-    expected = 1 + pool.labels[pool.labelled].sum(axis=0) + 10 * members.mean(axis=0).sum(axis=0)
-    settings = dataclasses.replace(CONFIG, rarity=0.5, attention=False)
-    correlation = beliefs_of(pool, CONFIG).correlation
-    weights = _label_weights(sampled, correlation, settings)
-    np.testing.assert_allclose(weights, (expected / expected.mean()) ** -0.5, rtol=1e-5)
-    attention = _label_weights(sampled, correlation, CONFIG)
-    assert np.ptp(attention) > 0.1
-    both = _label_weights(sampled, correlation, dataclasses.replace(CONFIG, rarity=0.5))
-    np.testing.assert_allclose(both, weights * attention, rtol=1e-5)
-
-
 def test_drawing_by_chance_scores_the_candidates_alone(scored):
     pool = pool_of()
     selection = query(pool)
@@ -332,20 +312,6 @@ def test_a_draw_does_not_move_when_another_is_left_out(monkeypatch):
         found = draws(**changes)
         for key in every:
             assert (found[key] == every[key]) == (key[0] != moved)
-
-
-def test_it_works_from_a_sample_unless_pseudo_labels_decide_what_is_looked_at():
-    whole = dataclasses.replace(CONFIG, per_label=None, hard_size=None, candidate_limit=50)
-    crab_strategy = get_strategy("crab")
-    assert crab_strategy.samples(51, 10, whole, 60)
-    assert not crab_strategy.samples(50, 10, whole, 60)
-    for change in (
-        {"per_label": 5},
-        {"hard_size": 5},
-        {"hard_sampling": False},
-        {"candidate_limit": None},
-    ):
-        assert not crab_strategy.samples(10**6, 10, dataclasses.replace(whole, **change), 10**6)
 
 
 def test_it_chooses_from_a_first_look_by_disagreement():

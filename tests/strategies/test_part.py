@@ -91,3 +91,17 @@ def test_vectors_are_asked_for_by_row_of_the_training_set_where_they_are_read(na
     assert found.features.shape == (pool.logits.shape[1], 5)
     for place, row in enumerate(rows):
         np.testing.assert_array_equal(found.features[place], VECTORS[row] if row in read else 0)
+
+
+def test_it_works_from_a_sample_unless_pseudo_labels_decide_what_is_looked_at():
+    whole = StrategyConfig(candidate_limit=50)
+    crab_strategy = get_strategy("crab")
+    assert crab_strategy.samples(51, 10, whole, 60)
+    assert not crab_strategy.samples(50, 10, whole, 60)
+    for change in (
+        {"per_label": 5},
+        {"hard_size": 5},
+        {"hard_sampling": False},
+        {"candidate_limit": None},
+    ):
+        assert not crab_strategy.samples(10**6, 10, dataclasses.replace(whole, **change), 10**6)
