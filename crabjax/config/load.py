@@ -21,7 +21,10 @@ from crabjax.files import did_you_mean
 # In a clone a link to configs/, in a wheel a folder.
 CONFIG_FOLDER = Path(__file__).resolve().parents[1] / "configs"
 _NO_EXPERIMENT = ("devices", "output", "preset")
-_WITHOUT_GAINS = ["random", "entropy", "bald", "epig", "coreset", "mmc", "cmal", "adaptive", "audi"]
+_WEIGHTS, _GAINS = ("attention", "rarity"), ("attention", "rarity", "keep_least")
+_UNREAD = {"besra": _WEIGHTS} | dict.fromkeys(
+    ("random", "entropy", "bald", "epig", "coreset", "mmc", "cmal", "adaptive", "audi"), _GAINS
+)
 
 # Settings that stood elsewhere once; files that name them so are still read.
 RENAMED = {
@@ -209,9 +212,8 @@ def experiment_settings(config: Config) -> dict[str, Any]:
         tree["model"]["label_names"], tree["model"]["lsa"] = False, 0
     if not tree["model"]["label_names"]:
         tree["data"]["label_texts"] = None
-    if config.strategy.name in _WITHOUT_GAINS:
-        for key in ("attention", "rarity", "keep_least"):
-            tree["strategy"][key] = BEFORE_IT_EXISTED[f"strategy.{key}"]
+    unread = _UNREAD.get(config.strategy.name, ())
+    tree["strategy"] |= {key: BEFORE_IT_EXISTED[f"strategy.{key}"] for key in unread}
     return flat({name: tree[name] for name in tree if name not in _NO_EXPERIMENT})
 
 

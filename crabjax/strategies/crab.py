@@ -126,7 +126,8 @@ def _label_weights(pool: Pool, correlation: Correlation, config: StrategyConfig)
     """
     weights = np.ones(pool.labels.shape[1])
     if config.rarity:
-        rates = expit(pool.logits[:, pool.unlabelled]).mean(axis=(0, 1))
+        members = (expit(member[pool.unlabelled]).mean(axis=0) for member in pool.logits)
+        rates = np.mean(list(members), axis=0)
         expected = revealed_labels(pool).sum(axis=0) + rates * pool.looked.unlabelled
         documents = 1 + expected  # one more: never none
         weights = (documents / documents.mean()) ** -config.rarity

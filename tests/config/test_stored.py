@@ -147,12 +147,14 @@ def test_heads_stored_in_part_read_as_they_were():
 
 def test_weights_of_gains_are_no_part_of_strategies_without_gains():
     """Their runs from before go on; those of crab, besra and one's own do not change unseen."""
-    for name, read in (("random", False), ("epig", False), ("crab", True), ("mine", True)):
+    changes = ("attention=false", "rarity=0.5", "keep_least=0.1")
+    for name, read in (("random", 0), ("epig", 0), ("besra", 1), ("crab", 3), ("mine", 3)):
         settings = [
-            experiment_settings(from_overrides([f"strategy.name={name}", f"strategy.rarity={r}"]))
-            for r in (0, 0.5)
+            experiment_settings(from_overrides([f"strategy.name={name}", f"strategy.{change}"]))
+            for change in changes
         ]
-        assert (settings[0] != settings[1]) == read
+        plain = experiment_settings(from_overrides([f"strategy.name={name}"]))
+        assert sum(one != plain for one in settings) == read
 
 
 @pytest.mark.parametrize("change", ["rarity=-0.1", "rarity=1.5", "keep_least=0", "keep_least=2"])
