@@ -51,6 +51,9 @@ _FINE_TUNING = {
 # And members are light: twenty say more of what they do not agree on than five.
 _HEADS = {
     "ensemble.members": 20,
+    # What strategies leave unlabelled is what members are sure of; it costs as much again to learn
+    # from that, too. More guesses than that would outweigh the labels.
+    "ensemble.guesses": 300,
     "model.hidden": 128,
     "model.input_dropout": 0.5,
     "ensemble.batch_size": 20,
