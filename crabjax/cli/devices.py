@@ -80,7 +80,8 @@ def configuration(config: Any) -> Iterator[str]:
     from crabjax.files import DataError
 
     seeds, members = len(config.loop.seeds), config.ensemble.members
-    yield f"members    {seeds * members}: {seeds} seeds of {members}"
+    again = ", and as many again, with guesses" if config.ensemble.guesses else ""
+    yield f"members    {seeds * members}: {seeds} seeds of {members}{again}"
     try:
         find_files(config.data)
     except DataError as error:

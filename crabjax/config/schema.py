@@ -165,6 +165,10 @@ class EnsembleConfig:
         """The members that decide together; the first ``members`` of them say what to query."""
         return 2 * self.members if self.guesses else self.members
 
+    def guessed(self, labelled: int) -> int:
+        """The most unlabelled documents that are learnt from beside so many labelled ones."""
+        return min(self.guesses, labelled)
+
 
 @dataclass(frozen=True)
 class StrategyConfig:

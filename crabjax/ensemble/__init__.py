@@ -10,8 +10,7 @@ from crabjax.ensemble.predict import predict_proba as predict_proba
 from crabjax.ensemble.rows import needed_rows as needed_rows
 from crabjax.ensemble.self_training import Guesses as Guesses
 from crabjax.ensemble.self_training import beside as beside
-from crabjax.ensemble.self_training import draw_to_guess as draw_to_guess
-from crabjax.ensemble.self_training import guess as guess
+from crabjax.ensemble.self_training import guess_some as guess_some
 from crabjax.ensemble.self_training import no_guesses as no_guesses
 from crabjax.ensemble.self_training import with_guesses as with_guesses
 from crabjax.ensemble.train import FitInfo as FitInfo

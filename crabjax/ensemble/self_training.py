@@ -11,8 +11,10 @@ import jax.numpy as jnp
 import numpy as np
 from scipy.special import expit
 
+from crabjax.ensemble.predict import predict_logits
 from crabjax.ensemble.rows import Needed
 from crabjax.files.store import gather
+from crabjax.models import Model, Params
 from crabjax.thresholds import expected_f1_threshold
 
 
@@ -44,6 +46,33 @@ def beside(seeds: int, first: Any, second: Any) -> Any:
     return jax.tree.map(joined, first, second)
 
 
+def guess_some(
+    model: Model,
+    params: Params,
+    inputs: Any,
+    unlabelled: Any,
+    wanted: int,
+    generator: np.random.Generator,
+    batch_size: int | None,
+) -> tuple[np.ndarray, np.ndarray]:
+    """Draws documents at random, twice as many as are wanted, and guesses the surer half.
+
+    Args:
+      model: the classifier.
+      params: of the members, [E, ...].
+      inputs: the training set [N, ...]; may be a file that is mapped into memory.
+      unlabelled: U, rows of it [u].
+      wanted: G, at most; half of U if that is fewer.
+      generator: draws.
+      batch_size: documents predicted at once.
+
+    Returns:
+      See :func:`guess`.
+    """
+    documents = draw_to_guess(generator, unlabelled, wanted)
+    return guess(predict_logits(model, params, gather(inputs, documents), batch_size), documents)
+
+
 def draw_to_guess(generator: np.random.Generator, unlabelled: Any, guesses: int) -> np.ndarray:
     """Documents drawn from U [u] at random to guess the labels of half of them, int64, sorted."""
     size = len(unlabelled)
@@ -65,8 +94,6 @@ def guess(logits: np.ndarray, documents: np.ndarray) -> tuple[np.ndarray, np.nda
       int64 [X // 2] of the documents, and bool [X // 2, K].
     """
     mean = expit(logits).mean(axis=0)
-    if mean.size == 0:
-        return documents[:0], mean[:0] > 0
     doubt = np.sum(mean * (1 - mean), axis=1)
     sure = np.argsort(doubt, kind="stable")[: len(documents) // 2]
     return documents[sure], mean[sure] > expected_f1_threshold(mean).value

@@ -129,11 +129,9 @@ def fit(config: Config, problem: Problem, state: State) -> tuple[Any, FitInfo]:
     first = fit_on(config, problem, state, none, slice(config.ensemble.members))
     if not config.ensemble.guesses:
         return first
-    guesses, others = (
-        guessed(config, problem, first[0], state),
-        slice(config.ensemble.members, None),
-    )
-    return beside(len(state.labelled), first, fit_on(config, problem, state, guesses, others))
+    guesses = guessed(config, problem, first[0], state)
+    second = fit_on(config, problem, state, guesses, slice(config.ensemble.members, None))
+    return beside(len(state.labelled), first, second)
 
 
 def fit_on(
@@ -154,7 +152,7 @@ def fit_on(
         problem.validation_rows,
         capacity=documents_fitted(config, len(problem.inputs), problem.capacity, validation),
     )
-    room = min(config.ensemble.guesses, problem.capacity)
+    room = config.ensemble.guessed(problem.capacity)
     needed = with_guesses(needed, problem.inputs, guesses, room)
     repeated = [np.repeat(one, members, axis=0) for one in needed[2:]]
     return fit_ensemble(

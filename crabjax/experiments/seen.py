@@ -7,7 +7,13 @@ import numpy as np
 
 from crabjax.config import Config
 from crabjax.devices.processes import array_of_first
-from crabjax.ensemble import Guesses, draw_to_guess, guess, predict_features, predict_logits
+from crabjax.ensemble import (
+    Guesses,
+    guess_some,
+    no_guesses,
+    predict_features,
+    predict_logits,
+)
 from crabjax.experiments.problem import Problem, Schedule
 from crabjax.experiments.state import State
 from crabjax.files.store import gather
@@ -52,15 +58,17 @@ def whole_pools(
 
 def guessed(config: Config, problem: Problem, params: Any, state: State) -> Guesses:
     """Unlabelled documents of each seed that its members are sure of, with labels they give."""
-    wanted, found = min(config.ensemble.guesses, state.labelled.shape[1]), []
-    seeds = zip(config.loop.seeds, state.labelled, problem.held_out)
-    for row, (seed, *known) in enumerate(seeds):
-        unlabelled = AllBut(problem.documents, np.union1d(*known))
+    known = np.concatenate([state.labelled, problem.held_out], axis=1)
+    left = problem.documents - known.shape[1]
+    wanted = min(config.ensemble.guessed(state.labelled.shape[1]), left // 2)
+    if wanted == 0:
+        return no_guesses(len(known), problem.labels.shape[1])
+    found = []
+    for row, (seed, own) in enumerate(zip(config.loop.seeds, known)):
+        members, unlabelled = of_seed(config, params, row), AllBut(problem.documents, np.sort(own))
         generator = host_generator(run_key(seed, "fit", state.round), "guesses")
-        documents = draw_to_guess(generator, unlabelled, wanted)
-        given = gather(problem.inputs, documents), config.devices.predict_batch
-        logits = predict_logits(problem.model, of_seed(config, params, row), *given)
-        found.append(guess(logits, documents))
+        drawn = unlabelled, wanted, generator, config.devices.predict_batch
+        found.append(guess_some(problem.model, members, problem.inputs, *drawn))
     # Predictions may round otherwise on another machine.
     return Guesses(*(array_of_first(np.stack(arrays)) for arrays in zip(*found)))
 

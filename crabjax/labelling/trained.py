@@ -17,9 +17,8 @@ from crabjax.data.vectors import Rows
 from crabjax.ensemble import (
     Guesses,
     beside,
-    draw_to_guess,
     fit_ensemble,
-    guess,
+    guess_some,
     member_keys,
     needed_rows,
     no_guesses,
@@ -159,22 +158,21 @@ class Trained:
         keys = member_keys(key[None], config.deciding, config.member_init)
         capacity = rows.train_rows.shape[1]
         needed = needed_rows(documents.inputs, labels, *rows, capacity=capacity)
-        room = min(config.guesses, capacity)
+        room = config.guessed(capacity)
         needed = with_guesses(needed, documents.inputs, guesses, room)
         keys = jax.tree.map(itemgetter(which), keys)
         return fit_ensemble(documents.model, config, keys, *needed, devices=self.config.devices)[0]
 
     def _guesses(self, params: Params) -> Guesses:
         """What members are sure of, among texts without an answer; nothing with few answers."""
-        wanted = min(self.config.ensemble.guesses, self.labelled)
+        answered = np.array(sorted(self._known.answered), np.int64)
+        open_rows = AllBut(len(self._known), answered)
+        wanted = min(self.config.ensemble.guessed(self.labelled), len(open_rows) // 2)
         if wanted == 0 or self._is_cold():
             return no_guesses(1, len(self.label_names))
-        answered = np.array(sorted(self._known.answered), np.int64)
-        generator = host_generator(self._key("fit"), "guesses")
-        documents = draw_to_guess(generator, AllBut(len(self._known), answered), wanted)
-        known, batch = self._documents(), self.config.devices.predict_batch
-        inputs = gather(known.inputs, documents)
-        found = guess(predict_logits(known.model, params, inputs, batch), documents)
+        known, generator = self._documents(), host_generator(self._key("fit"), "guesses")
+        drawn = open_rows, wanted, generator, self.config.devices.predict_batch
+        found = guess_some(known.model, params, known.inputs, *drawn)
         return Guesses(*(own[None] for own in found))
 
     def _cases(self) -> Cases:
