@@ -11,7 +11,7 @@ from crabjax.config import from_dict
 from crabjax.config.build import merge
 from crabjax.ensemble import predict_logits
 from crabjax.ensemble.plan import plan_fit
-from crabjax.experiments import loop
+from crabjax.experiments import loop, seen
 from crabjax.experiments.layout import layout
 from crabjax.experiments.problem import prepare
 from crabjax.experiments.seen import guessed, of_seed, pools, predict_test
@@ -117,10 +117,10 @@ def test_all_members_decide(tree):
     progress = loop.Progress("test", problem.rounds)
     with progress.round(0):
         after, info = loop.step(config, problem, state, progress)
-    seen = pools(config, problem, params, state, loop.look(config, problem, state))
+    looked = pools(config, problem, params, state, loop.look(config, problem, state))
     logits = predict_test(config, problem, params)
     assert logits.shape[:2] == (len(SEEDS), 2 * MEMBERS)
-    for seed, pool in enumerate(seen):
+    for seed, pool in enumerate(looked):
         threshold = ensemble_threshold(pool.logits, pool.unlabelled)
         assert info.thresholds[seed] == pytest.approx(threshold, abs=1e-6)
         predicted = expit(logits[seed]).mean(axis=0) > threshold
@@ -140,8 +140,9 @@ def test_a_used_up_pool_leaves_nothing_to_guess(tree):
     for labelled, count in ((everything, 0), (everything[:, 1:], 0), (everything[:, 3:], 1)):
         last = State(2, labelled, state.picked)
         params, _ = loop.fit(config, problem, last)
-        alone = of_seed(config, params, 0)
-        assert len(jax.tree.leaves(alone)[0]) == 2 * MEMBERS
+        for leaf in jax.tree.leaves(of_seed(config, params, 0)):
+            assert len(leaf) == 2 * MEMBERS
+            assert len(np.unique(leaf.reshape(2 * MEMBERS, -1), axis=0)) == 2 * MEMBERS  # own keys
         own = jax.tree.map(lambda leaf: leaf[: len(SEEDS) * MEMBERS], params)
         assert guessed(config, problem, own, last).documents.shape == (len(SEEDS), count)
 
@@ -154,6 +155,24 @@ def test_all_processes_take_the_guesses_of_the_first(tree, monkeypatch):
     monkeypatch.setattr("crabjax.experiments.seen.array_of_first", lambda array: array[:, ::-1])
     for found, expected in zip(guessed(config, problem, params, state), own):
         np.testing.assert_array_equal(found, expected[:, ::-1])
+
+
+def test_every_seed_guesses_by_its_own_members(tree, monkeypatch):
+    config, given = from_dict(tree), []
+    problem, state = state_of(config)
+    params, _ = loop.fit(from_dict(merge(tree, {"ensemble": {"guesses": 0}})), problem, state)
+
+    def noted(model, own, *rest):
+        given.append(own)
+        return guess_some(model, own, *rest)
+
+    guess_some = seen.guess_some
+    monkeypatch.setattr(seen, "guess_some", noted)
+    guessed(config, problem, params, state)
+    for seed, own in enumerate(given):
+        expected = of_seed(config, params, seed)
+        assert jax.tree.all(jax.tree.map(np.array_equal, own, expected))
+    assert len(given) == len(SEEDS)
 
 
 def test_a_draw_of_its_own_in_every_round(tree):

@@ -74,6 +74,18 @@ def test_guesses_are_of_documents_without_an_answer(monkeypatch):
     assert drawn.pop()[1] == 5  # half of what is open
 
 
+def test_second_members_have_keys_of_their_own(monkeypatch):
+    used, fit = [], trained.fit_ensemble
+
+    def noted(model, config, keys, *rest, **devices):
+        used.extend(jax.random.key_data(keys.train).tolist())
+        return fit(model, config, keys, *rest, **devices)
+
+    monkeypatch.setattr(trained, "fit_ensemble", noted)
+    learner().train()
+    assert len({tuple(key) for key in used}) == len(used) == 2 * MEMBERS
+
+
 @pytest.mark.parametrize(("labelled", "seen"), [(20, 20), (20, 21), (9, 160)])
 def test_nothing_to_guess_or_to_guess_by(labelled, seen):
     new = learner(labelled, seen)
