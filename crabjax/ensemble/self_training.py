@@ -7,10 +7,10 @@ the rest look like, of which it is sure (Lee 2013, "Pseudo-Label").
 from typing import Any, NamedTuple
 
 import jax
-import jax.numpy as jnp
 import numpy as np
 from scipy.special import expit
 
+from crabjax.devices.mesh import fetch
 from crabjax.ensemble.predict import predict_logits
 from crabjax.ensemble.rows import Needed
 from crabjax.files.store import gather
@@ -36,12 +36,14 @@ def no_guesses(seeds: int, labels: int) -> Guesses:
 
 
 def beside(seeds: int, first: Any, second: Any) -> Any:
-    """Trees of the members of S seeds, seed-major [S * E, ...] twice, as one, [S * 2 E, ...]."""
+    """Trees of the members of S seeds, seed-major [S * E, ...] twice, as one, [S * 2 E, ...].
 
-    def joined(one, other):
-        xp = jnp if isinstance(one, jax.Array) else np
-        own, more = (xp.reshape(leaf, (seeds, -1, *leaf.shape[1:])) for leaf in (one, other))
-        return xp.reshape(xp.concatenate([own, more], axis=1), (-1, *one.shape[1:]))
+    On the host: cut over devices in this order, members would have to move between them.
+    """
+
+    def joined(*leaves):
+        apart = [leaf.reshape(seeds, -1, *leaf.shape[1:]) for leaf in map(fetch, leaves)]
+        return np.concatenate(apart, axis=1).reshape(-1, *leaves[0].shape[1:])
 
     return jax.tree.map(joined, first, second)
 
@@ -107,6 +109,9 @@ def with_guesses(needed: Needed, inputs: Any, guesses: Guesses, capacity: int) -
       inputs: the training set [N, ...]; may be a file that is mapped into memory.
       guesses: for the models of each seed.
       capacity: the most guesses there can be in any round, G at least: one shape, one program.
+
+    Returns:
+      The same with S * capacity documents more, and rows [M, C + capacity]; 0 changes nothing.
     """
     if capacity == 0:
         return needed

@@ -121,7 +121,7 @@ def _training(config: Config, sizes: Sizes, mesh: Any, models: int) -> tuple[Pro
     room = config.ensemble.guessed(sizes.capacity)
     rows = (row(sizes.capacity + room), row(), row(sizes.validation))
     if sizes.model.table is not None:  # at most so many words occur in the labelled documents
-        rows += (row(min(sizes.vocabulary, sizes.capacity * sizes.inputs.shape[1])),)
+        rows += (row(min(sizes.vocabulary, (sizes.capacity + room) * sizes.inputs.shape[1])),)
     key = jax.eval_shape(lambda: jax.random.key(0)).dtype
     most = models if mesh is None else -(-models // mesh.shape[ENSEMBLE])
     fitted = sizes.fitted + len(config.loop.seeds) * room

@@ -11,7 +11,7 @@ import numpy as np
 
 from crabjax.config import Config
 from crabjax.data.statistics import mean_ir
-from crabjax.devices.mesh import use_devices
+from crabjax.devices.mesh import fetch, use_devices
 from crabjax.devices.processes import array_of_first
 from crabjax.ensemble import (
     FitInfo,
@@ -55,7 +55,7 @@ class Info(NamedTuple):
     thresholds: np.ndarray  # [S]
     ensemble: Scores  # of the mean prediction at 0.5, [S] each
     decided: Scores  # of the mean prediction at its threshold, [S] each
-    members: Scores  # at 0.5, [S, E] each
+    members: Scores  # at 0.5, [S, E] each; with guesses [S, 2 E]
     selections: list[Selection]  # one a seed; empty in the last round
     left: list[dict[str, float]]  # documents of each kind still unlabelled, one a seed
 
@@ -130,6 +130,7 @@ def fit(config: Config, problem: Problem, state: State) -> tuple[Any, FitInfo]:
     if not config.ensemble.guesses:
         return first
     guesses = guessed(config, problem, first[0], state)
+    first = jax.tree.map(fetch, first)  # the second have the devices to themselves
     second = fit_on(config, problem, state, guesses, slice(config.ensemble.members, None))
     return beside(len(state.labelled), first, second)
 
@@ -137,7 +138,7 @@ def fit(config: Config, problem: Problem, state: State) -> tuple[Any, FitInfo]:
 def fit_on(
     config: Config, problem: Problem, state: State, guesses: Guesses, which: slice
 ) -> tuple[Any, FitInfo]:
-    """Trains some of the members of every seed on labelled documents and guessed ones."""
+    """Trains some of the members of every seed, ``which``, on labelled and guessed documents."""
     seeds, members = config.loop.seeds, config.ensemble.members
     seed_keys = jnp.stack([run_key(seed, "fit", state.round) for seed in seeds])
     keys = member_keys(seed_keys, config.ensemble.deciding, config.ensemble.member_init)

@@ -107,6 +107,6 @@ def document_features(
     config: Config, problem: Problem, params: Any, seed: int, documents: np.ndarray
 ) -> np.ndarray:
     """Vectors [X, D] of some documents by the first member of a seed."""
-    first = jax.tree.map(lambda leaf: leaf[0], of_seed(config, params, seed))
+    first = jax.tree.map(lambda leaf: leaf[seed * (len(leaf) // len(config.loop.seeds))], params)
     inputs, batch = gather(problem.inputs, documents), config.devices.predict_batch
     return predict_features(problem.model, first, inputs, batch)

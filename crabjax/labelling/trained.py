@@ -150,7 +150,7 @@ class Trained:
         return params
 
     def _trained_on(self, guesses: Guesses, which: slice) -> Params:
-        """Some of the members, trained on all answers and on guesses."""
+        """Some of the members, ``which``, trained on all answers and on guesses."""
         labels, config = self._known.labels(), self.config.ensemble
         documents, key = self._documents(), self._key("fit")
         labelled = self._known.labelled_rows()
