@@ -4,18 +4,7 @@ import jax
 import numpy as np
 
 _PURPOSES = ("initial", "validation", "fit", "query", "folds")
-_DRAWS = (
-    "anchors",
-    "label_wise",
-    "negative",
-    "hard",
-    "fill",
-    "limit",
-    "cluster",
-    "ties",
-    "narrow",
-    "guesses",
-)
+_DRAWS = ("anchors", "label_wise", "negative", "hard", "fill", "limit", "cluster", "ties", "narrow")
 
 
 def run_key(seed: int, purpose: str, round_number: int = 0) -> jax.Array:

@@ -27,7 +27,7 @@ ROOMS = {
     "data": "checks config files progress",
     "models": "checks config devices files",
     "inputs": "config data files models",
-    "ensemble": "checks config devices files models progress thresholds",
+    "ensemble": "checks config devices files models progress",
     "pool": "config data devices files keys scoring",
     "strategies": "checks config files keys pool scoring",
     "report": "files",

@@ -43,7 +43,7 @@ def describe(arguments: argparse.Namespace) -> None:
     alike: dict[Any, list[str]] = {}  # variants of one file that are laid out alike are said once
     for name, config in variants.items():
         ensemble = config.ensemble
-        sizes = ensemble.members, ensemble.guesses, ensemble.batch_size, ensemble.keep, config.loop
+        sizes = ensemble.members, ensemble.batch_size, ensemble.keep, config.loop
         alike.setdefault((config.data, config.model, config.devices, sizes), []).append(name)
     for names in alike.values():
         print(f"\n{arguments.config}: {'; '.join(names)}")
@@ -80,8 +80,7 @@ def configuration(config: Any) -> Iterator[str]:
     from crabjax.files import DataError
 
     seeds, members = len(config.loop.seeds), config.ensemble.members
-    again = ", and as many again, with guesses" if config.ensemble.guesses else ""
-    yield f"members    {seeds * members}: {seeds} seeds of {members}{again}"
+    yield f"members    {seeds * members}: {seeds} seeds of {members}"
     try:
         find_files(config.data)
     except DataError as error:

@@ -38,7 +38,6 @@ RENAMED = {
 BEFORE_IT_EXISTED: dict[str, Any] = {
     "ensemble.keep": "best",
     "ensemble.threshold": "half",
-    "ensemble.guesses": 0,
     "strategy.anchor_limit": None,
     "strategy.first_look": None,
     "model.label_names": False,

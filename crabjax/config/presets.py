@@ -51,9 +51,6 @@ _FINE_TUNING = {
 # And members are light: twenty say more of what they do not agree on than five.
 _HEADS = {
     "ensemble.members": 20,
-    # What strategies leave unlabelled is what members are sure of: twenty more learn that, too.
-    # With as many guesses as labels however many there are, one data set of five lost by it.
-    "ensemble.guesses": 300,
     "model.hidden": 128,
     "model.input_dropout": 0.5,
     "ensemble.batch_size": 20,

@@ -135,12 +135,6 @@ class EnsembleConfig:
         "what a probability must exceed for its label: what maximises the F1 expected over the "
         "unlabelled documents and those queried from among them, or 0.5",
     )
-    guesses: int = setting(
-        0,
-        "train as many members again, which learn from so many unlabelled documents as well, with "
-        "labels that the first are sure of, but from no more than labelled ones; 0: do not",
-        at_least=0,
-    )
     batch_size: int = setting(50, "documents in a training step", at_least=1)
     keep: Literal["last", "best"] = setting(
         "last",
@@ -159,15 +153,6 @@ class EnsembleConfig:
     warmup_fraction: float = setting(
         0.1, "share of the steps in which it rises", at_least=0.0, at_most=1.0
     )
-
-    @property
-    def deciding(self) -> int:
-        """The members that decide together; the first ``members`` of them say what to query."""
-        return 2 * self.members if self.guesses else self.members
-
-    def guessed(self, labelled: int) -> int:
-        """The most unlabelled documents that are learnt from beside so many labelled ones."""
-        return min(self.guesses, labelled)
 
 
 @dataclass(frozen=True)

@@ -77,8 +77,7 @@ def layout(config: Config) -> Layout:
     with use_devices(config.devices, models) as mesh:
         ensemble, pool = (1, 1) if mesh is None else tuple(mesh.shape.values())
         train, reason = _training(config, sizes, mesh, models)
-        deciding = config.ensemble.deciding
-        at_once = deciding if sizes.sampled else len(config.loop.seeds) * deciding
+        at_once = config.ensemble.members if sizes.sampled else models
         predict = _prediction(config, sizes, -(-at_once // ensemble))
     return Layout(sizes, jax.device_count(), ensemble, pool, train, predict, reason)
 
@@ -118,15 +117,13 @@ def _training(config: Config, sizes: Sizes, mesh: Any, models: int) -> tuple[Pro
     """The one place that knows how :mod:`crabjax.ensemble.fit` asks for a plan; with its reason."""
     recipe = Recipe(sizes.model, config.ensemble, config.devices.predict_batch or LARGEST_BATCH)
     row = lambda *shape: jax.ShapeDtypeStruct((models, *shape), np.int32)
-    room = config.ensemble.guessed(sizes.capacity)
-    rows = (row(sizes.capacity + room), row(), row(sizes.validation))
+    rows = (row(sizes.capacity), row(), row(sizes.validation))
     if sizes.model.table is not None:  # at most so many words occur in the labelled documents
-        rows += (row(min(sizes.vocabulary, (sizes.capacity + room) * sizes.inputs.shape[1])),)
+        rows += (row(min(sizes.vocabulary, sizes.capacity * sizes.inputs.shape[1])),)
     key = jax.eval_shape(lambda: jax.random.key(0)).dtype
     most = models if mesh is None else -(-models // mesh.shape[ENSEMBLE])
-    fitted = sizes.fitted + len(config.loop.seeds) * room
-    inputs = jax.ShapeDtypeStruct((fitted, *sizes.inputs.shape[1:]), sizes.inputs.dtype)
-    labels = jax.ShapeDtypeStruct((fitted, sizes.labels), np.float32)
+    inputs = jax.ShapeDtypeStruct((sizes.fitted, *sizes.inputs.shape[1:]), sizes.inputs.dtype)
+    labels = jax.ShapeDtypeStruct((sizes.fitted, sizes.labels), np.float32)
     shapes = FitShapes(inputs, labels, key, rows)
     a_core = members_a_core(recipe, shapes) if on_cores(mesh) else None
     most = most if a_core is None else min(most, usable_cores() * a_core)

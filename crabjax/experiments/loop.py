@@ -11,23 +11,14 @@ import numpy as np
 
 from crabjax.config import Config
 from crabjax.data.statistics import mean_ir
-from crabjax.devices.mesh import fetch, use_devices
+from crabjax.devices.mesh import use_devices
 from crabjax.devices.processes import array_of_first
-from crabjax.ensemble import (
-    FitInfo,
-    Guesses,
-    beside,
-    fit_ensemble,
-    member_keys,
-    needed_rows,
-    no_guesses,
-    with_guesses,
-)
+from crabjax.ensemble import FitInfo, fit_ensemble, member_keys, needed_rows
 from crabjax.experiments.checkpoint import Saved
 from crabjax.experiments.problem import Problem, documents_fitted, prepare
 from crabjax.experiments.progress import Progress
 from crabjax.experiments.run_folder import RunFolder
-from crabjax.experiments.seen import document_features, guessed, pools, predict_test
+from crabjax.experiments.seen import document_features, pools, predict_test
 from crabjax.experiments.state import (
     State,
     first_state,
@@ -55,7 +46,7 @@ class Info(NamedTuple):
     thresholds: np.ndarray  # [S]
     ensemble: Scores  # of the mean prediction at 0.5, [S] each
     decided: Scores  # of the mean prediction at its threshold, [S] each
-    members: Scores  # at 0.5, [S, E] each; with guesses [S, 2 E]
+    members: Scores  # at 0.5, [S, E] each
     selections: list[Selection]  # one a seed; empty in the last round
     left: list[dict[str, float]]  # documents of each kind still unlabelled, one a seed
 
@@ -103,12 +94,10 @@ def step(config: Config, problem: Problem, state: State, progress: Progress) -> 
     with progress.phase("fit"):
         params, fit_info = fit(config, problem, state)
     with progress.phase("predict"):
-        decided = pools(config, problem, params, state, look(config, problem, state))
-        # Those that learnt from guesses agree on them: they do not say what is in doubt.
-        seen = [pool._replace(logits=pool.logits[: config.ensemble.members]) for pool in decided]
+        seen = pools(config, problem, params, state, look(config, problem, state))
     with progress.phase("evaluate"):
         test_logits = predict_test(config, problem, params)
-        thresholds = decide(config, decided, state.picked, test_logits)
+        thresholds = decide(config, seen, state.picked, test_logits)
         scores = score(test_logits, problem.test_labels, thresholds)
         beliefs = [beliefs_of(pool, config.strategy) for pool in seen]
         seen = [pool._replace(beliefs=own) for pool, own in zip(seen, beliefs)]
@@ -116,32 +105,14 @@ def step(config: Config, problem: Problem, state: State, progress: Progress) -> 
     with progress.phase("query"):
         selections = [] if last else query(config, problem, seen, params)
     labelled = array_of_first(reveal(state.labelled, selections))
-    next_state = State(state.round + 1, labelled, remember(state.picked, decided, selections))
+    next_state = State(state.round + 1, labelled, remember(state.picked, seen, selections))
     return next_state, Info(fit_info, thresholds, *scores, selections, left)
 
 
 def fit(config: Config, problem: Problem, state: State) -> tuple[Any, FitInfo]:
-    """Trains every member of every seed from scratch on its seed's labelled documents.
-
-    With guesses, as many again on what the first are sure of as well: [S * 2 E, ...].
-    """
-    none = no_guesses(len(state.labelled), problem.labels.shape[1])
-    first = fit_on(config, problem, state, none, slice(config.ensemble.members))
-    if not config.ensemble.guesses:
-        return first
-    guesses = guessed(config, problem, first[0], state)
-    first = jax.tree.map(fetch, first)  # the second have the devices to themselves
-    second = fit_on(config, problem, state, guesses, slice(config.ensemble.members, None))
-    return beside(len(state.labelled), first, second)
-
-
-def fit_on(
-    config: Config, problem: Problem, state: State, guesses: Guesses, which: slice
-) -> tuple[Any, FitInfo]:
-    """Trains some of the members of every seed, ``which``, on labelled and guessed documents."""
+    """Trains every member of every seed from scratch on its seed's labelled documents."""
     seeds, members = config.loop.seeds, config.ensemble.members
     seed_keys = jnp.stack([run_key(seed, "fit", state.round) for seed in seeds])
-    keys = member_keys(seed_keys, config.ensemble.deciding, config.ensemble.member_init)
     rows = saved_rows(problem, state.labelled)  # [S, C]
     counts = np.full(len(seeds), state.labelled.shape[1], np.int32)
     validation = problem.validation_rows.shape[1]
@@ -153,13 +124,11 @@ def fit_on(
         problem.validation_rows,
         capacity=documents_fitted(config, len(problem.inputs), problem.capacity, validation),
     )
-    room = config.ensemble.guessed(problem.capacity)
-    needed = with_guesses(needed, problem.inputs, guesses, room)
     repeated = [np.repeat(one, members, axis=0) for one in needed[2:]]
     return fit_ensemble(
         problem.model,
         config.ensemble,
-        jax.tree.map(lambda own: own.reshape(len(seeds), -1)[:, which].ravel(), keys),
+        member_keys(seed_keys, members, config.ensemble.member_init),
         needed.inputs,
         needed.labels,
         *repeated,
@@ -254,7 +223,7 @@ def make_records(
     config: Config, problem: Problem, state: State, info: Info, seconds: dict[str, float]
 ) -> list[Record]:
     """One record a seed. Time spent on all seeds together is divided among them."""
-    shape = (len(config.loop.seeds), config.ensemble.deciding)
+    shape = (len(config.loop.seeds), config.ensemble.members)
     best_epochs = np.asarray(info.fit.best_epoch).reshape(shape)
     epochs_run = np.asarray(info.fit.epochs_run).reshape(shape)
     failed_epochs = np.asarray(info.fit.failed_epoch).reshape(shape)

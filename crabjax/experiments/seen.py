@@ -6,19 +6,11 @@ import jax
 import numpy as np
 
 from crabjax.config import Config
-from crabjax.devices.processes import array_of_first
-from crabjax.ensemble import (
-    Guesses,
-    guess_some,
-    no_guesses,
-    predict_features,
-    predict_logits,
-)
+from crabjax.ensemble import predict_features, predict_logits
 from crabjax.experiments.problem import Problem, Schedule
 from crabjax.experiments.state import State
 from crabjax.files.store import gather
-from crabjax.keys import host_generator, run_key
-from crabjax.pool.look import AllBut, Look
+from crabjax.pool.look import Look
 from crabjax.strategies import Pool, get_strategy, part_of
 
 
@@ -46,7 +38,7 @@ def whole_pools(
     """The same of all documents, for all seeds together."""
     inputs, batch = problem.inputs[: problem.documents], config.devices.predict_batch
     logits = predict_logits(problem.model, params, inputs, batch)  # [S * E, N, K]
-    logits = logits.reshape(len(config.loop.seeds), -1, *logits.shape[1:])
+    logits = logits.reshape(-1, config.ensemble.members, *logits.shape[1:])
     found = []
     for own, labelled, seen in zip(logits, state.labelled, looks):
         revealed = np.zeros((problem.documents, problem.labels.shape[1]), bool)
@@ -54,23 +46,6 @@ def whole_pools(
         pool = Pool(own, revealed, labelled, seen.documents, None, state.round, problem.rounds)
         found.append(pool._replace(look=seen))
     return found
-
-
-def guessed(config: Config, problem: Problem, params: Any, state: State) -> Guesses:
-    """Unlabelled documents of each seed that its members are sure of, with labels they give."""
-    known = np.concatenate([state.labelled, problem.held_out], axis=1)
-    left = problem.documents - known.shape[1]
-    wanted = min(config.ensemble.guessed(state.labelled.shape[1]), left // 2)
-    if wanted == 0:
-        return no_guesses(len(known), problem.labels.shape[1])
-    found = []
-    for row, (seed, own) in enumerate(zip(config.loop.seeds, known)):
-        members, unlabelled = of_seed(config, params, row), AllBut(problem.documents, np.sort(own))
-        generator = host_generator(run_key(seed, "fit", state.round), "guesses")
-        drawn = unlabelled, wanted, generator, config.devices.predict_batch
-        found.append(guess_some(problem.model, members, problem.inputs, *drawn))
-    # Predictions may round otherwise on another machine.
-    return Guesses(*(array_of_first(np.stack(arrays)) for arrays in zip(*found)))
 
 
 def samples(config: Config, problem: Problem | Schedule) -> bool:
@@ -82,13 +57,9 @@ def samples(config: Config, problem: Problem | Schedule) -> bool:
 
 
 def of_seed(config: Config, params: Any, seed: int) -> Any:
-    """The parameters of one seed's members, [E, ...], of [S * E, ...]."""
-
-    def own(leaf):
-        members = len(leaf) // len(config.loop.seeds)
-        return leaf[seed * members : (seed + 1) * members]
-
-    return jax.tree.map(own, params)
+    """The parameters of one seed's members, [E, ...]."""
+    first = seed * config.ensemble.members
+    return jax.tree.map(lambda leaf: leaf[first : first + config.ensemble.members], params)
 
 
 def predict_test(config: Config, problem: Problem, params: Any) -> np.ndarray:
@@ -100,13 +71,13 @@ def predict_test(config: Config, problem: Problem, params: Any) -> np.ndarray:
             [predict_logits(problem.model, of_seed(config, params, s), *given) for s in seeds]
         )
     logits = predict_logits(problem.model, params, *given)
-    return logits.reshape(len(config.loop.seeds), -1, *logits.shape[1:])
+    return logits.reshape(-1, config.ensemble.members, *logits.shape[1:])
 
 
 def document_features(
     config: Config, problem: Problem, params: Any, seed: int, documents: np.ndarray
 ) -> np.ndarray:
     """Vectors [X, D] of some documents by the first member of a seed."""
-    first = jax.tree.map(lambda leaf: leaf[seed * (len(leaf) // len(config.loop.seeds))], params)
+    first = jax.tree.map(lambda leaf: leaf[seed * config.ensemble.members], params)
     inputs, batch = gather(problem.inputs, documents), config.devices.predict_batch
     return predict_features(problem.model, first, inputs, batch)

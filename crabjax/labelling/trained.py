@@ -2,7 +2,6 @@
 
 from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from operator import itemgetter
 from pathlib import Path
 from typing import TypeVar
 
@@ -15,16 +14,11 @@ from crabjax.data.lsa import LatentWords
 from crabjax.data.names import label_texts
 from crabjax.data.vectors import Rows
 from crabjax.ensemble import (
-    Guesses,
-    beside,
     fit_ensemble,
-    guess_some,
     member_keys,
     needed_rows,
-    no_guesses,
     predict_features,
     predict_logits,
-    with_guesses,
 )
 from crabjax.files import DataError
 from crabjax.files.seals import json_hash
@@ -136,44 +130,19 @@ class Trained:
 
     @doing("training the ensemble")
     def _ensemble(self) -> Params:
-        """Members that learnt from the answers, then as many that learnt from guesses as well."""
-        if self._params is not None:
-            return self._params
-        if not self._known.any_label():
-            raise NotFittedError("expected a labelled document with a label, found none")
-        members = self.config.ensemble.members
-        params = self._trained_on(no_guesses(1, len(self.label_names)), slice(members))
-        guesses = self._guesses(params)
-        if guesses.documents.size:
-            params = beside(1, params, self._trained_on(guesses, slice(members, None)))
-        self._params = params
-        return params
-
-    def _trained_on(self, guesses: Guesses, which: slice) -> Params:
-        """Some of the members, ``which``, trained on all answers and on guesses."""
-        labels, config = self._known.labels(), self.config.ensemble
-        documents, key = self._documents(), self._key("fit")
-        labelled = self._known.labelled_rows()
-        rows = member_rows(labelled, config.members, host_generator(key), config.keep)
-        keys = member_keys(key[None], config.deciding, config.member_init)
-        capacity = rows.train_rows.shape[1]
-        needed = needed_rows(documents.inputs, labels, *rows, capacity=capacity)
-        room = config.guessed(capacity)
-        needed = with_guesses(needed, documents.inputs, guesses, room)
-        keys = jax.tree.map(itemgetter(which), keys)
-        return fit_ensemble(documents.model, config, keys, *needed, devices=self.config.devices)[0]
-
-    def _guesses(self, params: Params) -> Guesses:
-        """What members are sure of, among texts without an answer; nothing with few answers."""
-        answered = np.array(sorted(self._known.answered), np.int64)
-        open_rows = AllBut(len(self._known), answered)
-        wanted = min(self.config.ensemble.guessed(self.labelled), len(open_rows) // 2)
-        if wanted == 0 or self._is_cold():
-            return no_guesses(1, len(self.label_names))
-        known, generator = self._documents(), host_generator(self._key("fit"), "guesses")
-        drawn = open_rows, wanted, generator, self.config.devices.predict_batch
-        found = guess_some(known.model, params, known.inputs, *drawn)
-        return Guesses(*(own[None] for own in found))
+        if self._params is None:
+            labels, config = self._known.labels(), self.config.ensemble
+            if not labels.any():
+                raise NotFittedError("expected a labelled document with a label, found none")
+            documents, key = self._documents(), self._key("fit")
+            labelled = self._known.labelled_rows()
+            rows = member_rows(labelled, config.members, host_generator(key), config.keep)
+            keys = member_keys(key[None], config.members, config.member_init)
+            needed = needed_rows(documents.inputs, labels, *rows, capacity=rows.train_rows.shape[1])
+            self._params, _ = fit_ensemble(
+                documents.model, config, keys, *needed, devices=self.config.devices
+            )
+        return self._params
 
     def _cases(self) -> Cases:
         """The answers, for cross-validation."""
@@ -259,8 +228,6 @@ class Trained:
     def _query(self, pool: Pool, n: int) -> Picks:
         """What the strategy picks; it sees the document vectors of the first member."""
         key, config = self._key("query"), self.config.strategy
-        # Those that learnt from guesses agree on them: they do not say what is in doubt.
-        pool = pool._replace(logits=pool.logits[: self.config.ensemble.members])
         pool = self._strategy.narrowed(key, pool, n, config)
         if self._strategy.needs_features(config):
             first = jax.tree.map(lambda leaf: leaf[0], self._ensemble())

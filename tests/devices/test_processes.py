@@ -21,7 +21,7 @@ data:
   max_tokens: 8
   synthetic: {documents: 200, test_documents: 50, mean_ir: 5}
 model: {embedding: 2, kernels: 2, widths: [2]}
-ensemble: {members: 3, epochs: 2, batch_size: 20, guesses: 10}
+ensemble: {members: 3, epochs: 2, batch_size: 20}
 strategy: {name: crab, per_label: 10, hard_size: 20}
 loop: {rounds: 2, initial_size: 20, query_size: 10, seeds: [0, 1]}
 """

@@ -51,12 +51,3 @@ def test_variants_that_keep_other_epochs_are_told_apart(tree, tmp_path, capsys):
     assert "data       80 documents" in said
     assert "data       60 documents" in said
     assert "one program" not in said
-
-
-def test_variants_with_and_without_guesses_are_told_apart(tree, tmp_path, capsys):
-    tree["variants"] = {f"{n} guesses": {"ensemble.guesses": n} for n in (0, 7)}
-    (tmp_path / "both.yaml").write_text(json.dumps(tree))
-    assert main(["devices", "--config", str(tmp_path / "both.yaml")]) == 0
-    said = capsys.readouterr().out
-    assert "members    4: 2 seeds of 2\n" in said
-    assert "members    4: 2 seeds of 2, and as many again, with guesses" in said
