@@ -2,13 +2,15 @@
 
 For calibrated probabilities the threshold that maximises F1 is half of the F1 it reaches (Lipton,
 Elkan and Narayanaswamy 2014): below 0.5 wherever predictions are not perfect. Which one that is can
-be read off the probabilities of documents without labels.
+be read off the probabilities of documents without labels, once these have as many labels on average
+as people give: members that learnt from few documents expect too few.
 """
 
 from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike
+from scipy.optimize import brentq
 from scipy.special import expit
 
 from crabjax.checks import check_not_empty, check_probabilities
@@ -16,6 +18,8 @@ from crabjax.checks import check_not_empty, check_probabilities
 HALF = 0.5
 BINS = 100  # of equal width, that probabilities of earlier rounds are counted in
 _LOOKED_AT = 20_000  # documents; more would hardly move a threshold
+_FEW = 100  # labelled documents, up to which probabilities are corrected in full
+_FURTHEST = np.log(20)  # that odds are corrected by
 
 
 class Threshold(NamedTuple):
@@ -65,11 +69,38 @@ def in_bins(probabilities: np.ndarray) -> np.ndarray:
     return np.stack([np.bincount(place, minlength=BINS), np.bincount(place, flat, BINS)])
 
 
+def odds_factor(bins: np.ndarray, labels: np.ndarray) -> float:
+    """What the odds of all probabilities are multiplied by, to correct what few labels taught.
+
+    Members that learnt from few documents give too few labels on average; labelled documents say
+    how many there are. The factor makes both means equal. Beyond 100 labelled documents members
+    know better, and strategies have chosen most of these: its logarithm falls as their number
+    grows.
+
+    Args:
+      bins: :func:`in_bins` of what is thought of documents that nobody learnt from.
+      labels: bool [n, K], of the labelled documents.
+    """
+    counts, sums = bins[:, bins[0] > 0]
+    if not (sums.any() and labels.any()):
+        return 1.0
+    means, wanted = sums / counts, labels.mean()
+
+    def surplus(log_factor: float) -> float:
+        return np.average(_times_odds(means, np.exp(log_factor)), weights=counts) - wanted
+
+    log_factor = _FURTHEST if surplus(_FURTHEST) < 0 else -_FURTHEST
+    if surplus(-_FURTHEST) < 0 < surplus(_FURTHEST):
+        log_factor = brentq(surplus, -_FURTHEST, _FURTHEST)
+    return float(np.exp(min(1.0, _FEW / len(labels)) * log_factor))
+
+
 def ensemble_threshold(
     logits: np.ndarray,
     rows: np.ndarray,
     picked: np.ndarray | None = None,
     documents: int | None = None,
+    labels: np.ndarray | None = None,
 ) -> float:
     """The threshold of an ensemble's mean probability; 0.5 where there is nothing to go by.
 
@@ -82,10 +113,11 @@ def ensemble_threshold(
       rows: int [X], documents that no member learnt from.
       picked: :func:`in_bins` of the documents that strategies took from among these.
       documents: how many the rows are a sample of; None: they are all.
+      labels: bool [n, K], of the labelled documents, for :func:`odds_factor`; None: no correction.
     """
     looked = _looked_at(rows)
     mean = expit(logits[:, looked]).mean(axis=0)
-    return _beside(mean, picked, len(looked) / max(1, documents or len(rows)))
+    return _beside(mean, picked, len(looked) / max(1, documents or len(rows)), labels)
 
 
 def mean_threshold(
@@ -93,20 +125,37 @@ def mean_threshold(
     rows: np.ndarray,
     picked: np.ndarray | None = None,
     documents: int | None = None,
+    labels: np.ndarray | None = None,
 ) -> float:
     """What :func:`ensemble_threshold` finds, from mean probabilities [N, K]."""
     looked = _looked_at(rows)
-    return _beside(probabilities[looked], picked, len(looked) / max(1, documents or len(rows)))
+    share = len(looked) / max(1, documents or len(rows))
+    return _beside(probabilities[looked], picked, share, labels)
 
 
-def _beside(mean: np.ndarray, picked: np.ndarray | None, share: float) -> float:
+def _beside(
+    mean: np.ndarray, picked: np.ndarray | None, share: float, labels: np.ndarray | None
+) -> float:
     """The threshold of probabilities [X, K], which are a share of all, with picked ones beside."""
-    if picked is None or not picked.any():
-        return expected_f1_threshold(mean).value if mean.size else HALF
-    counts, sums = picked[:, picked[0] > 0]
-    probabilities = np.concatenate([mean.ravel(), sums / counts])
-    weights = np.concatenate([np.ones(mean.size), counts * (share or 1.0)])
-    return expected_f1_threshold(probabilities, weights).value
+    beside = np.zeros((2, BINS)) if picked is None else picked * (share or 1.0)
+    if not (mean.size or beside.any()):
+        return HALF
+    factor = 1.0 if labels is None else odds_factor(in_bins(mean) + beside, labels)
+    probabilities, weights = mean.ravel(), None
+    if beside.any():
+        counts, sums = beside[:, beside[0] > 0]
+        probabilities = np.concatenate([probabilities, sums / counts])
+        weights = np.concatenate([np.ones(mean.size), counts])
+    found = expected_f1_threshold(_times_odds(probabilities, factor), weights)
+    return float(_times_odds(found.value, 1 / factor))
+
+
+def _times_odds(probabilities, factor: float):
+    """Probabilities whose odds p / (1 - p) are so many times as large."""
+    if factor == 1.0:
+        return probabilities
+    scaled = probabilities * factor
+    return scaled / (scaled + (1 - probabilities))  # never above 1 by rounding
 
 
 def _looked_at(rows: np.ndarray) -> np.ndarray:

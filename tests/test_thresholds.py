@@ -11,6 +11,7 @@ from crabjax.thresholds import (
     expected_f1_threshold,
     in_bins,
     mean_threshold,
+    odds_factor,
 )
 
 GENERATOR = np.random.default_rng(0)
@@ -117,3 +118,63 @@ def test_a_single_document_that_is_left_counts_like_those_that_were_taken():
         picked, logits = in_bins(taken), np.log(left / (1 - left))[None]
         assert mean_threshold(left, np.array([0]), picked) == pytest.approx(expected)
         assert ensemble_threshold(logits, np.array([0]), picked) == pytest.approx(expected)
+
+
+def labels_of_mean(mean, documents=100, classes=5):
+    return np.arange(documents * classes).reshape(documents, classes) < mean * documents * classes
+
+
+@pytest.mark.parametrize("factor", [0.5, 1.7, 4.0])
+def test_labelled_documents_say_how_many_labels_there_are(factor):
+    """Members who take all odds for so many times smaller decide like those who are right."""
+    true, rows = GENERATOR.beta(0.4, 2, (3000, 5)), np.arange(3000)
+    odds = true / (1 - true) / factor
+    said, labels = odds / (1 + odds), labels_of_mean(true.mean())
+    assert odds_factor(in_bins(said), labels) == pytest.approx(factor, rel=0.03)
+    wanted = true > expected_f1_threshold(true).value
+    wrong = lambda threshold: np.mean((said > threshold) != wanted)
+    assert wrong(mean_threshold(said, rows, labels=labels)) < 0.003
+    assert wrong(mean_threshold(said, rows)) > 0.01
+
+
+def slow_factor(probabilities, weights, labels):
+    """The factor that makes both means equal, of a hundred thousand that are tried."""
+    tried = np.exp(np.linspace(-3, 3, 100_001))
+    total = np.zeros_like(tried)
+    for p, weight in zip(probabilities, weights):
+        odds = tried * p / (1 - p)
+        total += weight * odds / (1 + odds)
+    best = tried[np.argmin(np.abs(total / np.sum(weights) - np.mean(labels)))]
+    return best ** min(1, 100 / len(labels))
+
+
+@pytest.mark.parametrize("documents", [3, 100, 101, 250, 1000])
+def test_the_more_documents_are_labelled_the_less_is_corrected(documents):
+    said = np.floor(100 * GENERATOR.beta(0.5, 3, 30)) / 100 + 0.005  # in the middle of a bin
+    picked, labels = np.array([0.015, 0.985, 0.515]), labels_of_mean(0.3, documents, 4)
+    wanted = slow_factor([*said, *picked], [1] * 30 + [2] * 3, labels)
+    found = odds_factor(in_bins(said) + 2 * in_bins(picked), labels)
+    assert found == pytest.approx(wanted, rel=1e-3)
+
+
+def test_what_cannot_be_corrected_stays_or_goes_as_far_as_it_may():
+    bins, none, every = in_bins(np.full(9, 0.2)), np.zeros((5, 3), bool), np.ones((5, 3), bool)
+    assert odds_factor(bins, none) == odds_factor(bins, none[:0]) == 1
+    assert odds_factor(in_bins(np.zeros(4)), every) == odds_factor(np.zeros((2, BINS)), every) == 1
+    assert odds_factor(bins, every) == pytest.approx(20)
+    assert odds_factor(bins, labels_of_mean(1e-4, 3000, 5)) == pytest.approx(20 ** (-1 / 30))
+    certain = np.array([[0.0, 1.0, 0.3]], np.float32)  # no rounding takes them past 0 or 1
+    assert 0 < mean_threshold(certain, np.arange(1), labels=every[:1]) < 0.3
+
+
+def test_what_was_picked_is_corrected_as_well():
+    """As if it were among the documents that are left."""
+    left, taken = GENERATOR.beta(0.4, 2, (500, 2)), GENERATOR.uniform(0.3, 0.7, (90, 2))
+    both, rows, labels = np.concatenate([left, taken]), np.arange(500), labels_of_mean(0.5, 40, 2)
+    wanted = mean_threshold(both, np.arange(590), labels=labels)
+    found = mean_threshold(left, rows, in_bins(taken), labels=labels)
+    assert found == pytest.approx(wanted, abs=0.005)
+    assert abs(found - mean_threshold(left, rows, in_bins(taken))) > 0.02
+    logits = np.log(left / (1 - left))[None]
+    again = ensemble_threshold(logits, rows, in_bins(taken), labels=labels)
+    assert again == pytest.approx(found, abs=1e-6)

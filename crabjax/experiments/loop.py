@@ -153,19 +153,20 @@ def decide(
     """What a probability must exceed for its label to be given, [S].
 
     Learnt from unlabelled documents and from what was thought of the queried ones before; where
-    there are neither, from those that are to be decided on.
+    there are neither, from those that are to be decided on. Labelled ones say how many labels a
+    document has.
     """
     if config.ensemble.threshold == "half":
         return np.full(len(seen), HALF)
-    everything = np.arange(test_logits.shape[2])
-    return np.array(
-        [
-            ensemble_threshold(pool.logits, pool.unlabelled, before, pool.looked.unlabelled)
-            if len(pool.unlabelled) or before.any()
-            else ensemble_threshold(of_test, everything)
-            for pool, before, of_test in zip(seen, picked, test_logits)
-        ]
-    )
+    everything, found = np.arange(test_logits.shape[2]), []
+    for pool, before, of_test in zip(seen, picked, test_logits):
+        labels = pool.labels[pool.labelled]
+        if len(pool.unlabelled) or before.any():
+            known = before, pool.looked.unlabelled, labels
+            found.append(ensemble_threshold(pool.logits, pool.unlabelled, *known))
+        else:
+            found.append(ensemble_threshold(of_test, everything, labels=labels))
+    return np.array(found)
 
 
 def score(

@@ -139,8 +139,8 @@ class Learner(Trained):
         Learnt for F1 from the texts that were seen without an answer (of many, from those that a
         query of all of them looks at). Where these are fewer than the answered ones, or few, they
         are not like all texts, and the answered ones count too, each predicted by a model that has
-        not learnt from it, once ten are labelled; 0.5 if nothing is left to learn from, and with
-        ``ensemble.threshold: half``.
+        not learnt from it, once ten are labelled. Answers say how many labels a text has. 0.5 if
+        nothing is left to learn from, and with ``ensemble.threshold: half``.
 
         Args:
           probabilities: what :meth:`predict_all` gave, if it did: nothing is predicted again.

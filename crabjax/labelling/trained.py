@@ -154,14 +154,16 @@ class Trained:
         self, rows: AllBut, probabilities: np.ndarray | None, known: np.ndarray | None
     ) -> float:
         """Of texts without an answer and, in bins, what is thought of the others."""
+        labels = self._known.labels()[self._known.labelled_rows()]
         if len(rows) == 0:
-            return mean_threshold(np.zeros((0, len(self.label_names))), np.zeros(0, int), known)
+            nothing = np.zeros((0, len(self.label_names))), np.zeros(0, int)
+            return mean_threshold(*nothing, known, labels=labels)
         if probabilities is None:
             pool = self._pool(rows, 1)
-            return ensemble_threshold(pool.logits, pool.unlabelled, known, len(rows))
+            return ensemble_threshold(pool.logits, pool.unlabelled, known, len(rows), labels)
         key, config = self._key("query"), self.config.strategy
         look = self._strategy.look(key, rows, 1, config, len(self._known))
-        return mean_threshold(probabilities, look.documents, known, len(rows))
+        return mean_threshold(probabilities, look.documents, known, len(rows), labels)
 
     def _samples(self) -> bool:
         """Whether a query of all texts without an answer looks at only a part of them."""

@@ -20,7 +20,7 @@ from crabjax.experiments.seen import document_features, of_seed, pools
 from crabjax.experiments.state import first_state
 from crabjax.keys import run_key
 from crabjax.pool.look import Look
-from crabjax.report.records import read_records
+from crabjax.report.records import DECIDED, read_records
 from crabjax.strategies import Pool, get_strategy, strategy_names
 from crabjax.thresholds import BINS, ensemble_threshold, in_bins
 
@@ -206,7 +206,9 @@ def test_a_run_goes_on_from_a_checkpoint_of_masks(tmp_path):
     shutil.rmtree(folder)
     with Checkpoints(folder) as checkpoints:
         checkpoints.save(Saved(0, {"labelled": labelled}, records[:2]))
-    strip = lambda rows: [{k: v for k, v in row.items() if k != "seconds"} for row in rows]
+    # What was thought of the queried documents is not known: the threshold may be another.
+    differs = {"seconds", "threshold", *DECIDED}
+    strip = lambda rows: [{k: v for k, v in row.items() if k not in differs} for row in rows]
     assert strip(loop.run(config, tmp_path / "run")) == strip(records)
 
 
@@ -287,15 +289,18 @@ def test_decisions_at_half_are_those_of_the_measures_at_half(tmp_path):
     assert prepare(config).held_out.size == 0
 
 
+NO_LABELS = np.zeros((5, 3), bool)
+
+
 def test_the_threshold_is_learnt_where_nothing_is_left_to_label():
     """From the documents to decide on: 0.5 there would be a step in every curve."""
     logits = np.random.default_rng(0).normal(-3, 1, (1, 2, 40, 3)).astype(np.float32)
     none_picked = np.zeros((1, 2, BINS))
 
-    def decided(unlabelled, picked=none_picked):
+    def decided(unlabelled, picked=none_picked, labels=NO_LABELS):
         look = Look(unlabelled, unlabelled[:0], len(unlabelled), 0)
         known = np.setdiff1d(np.arange(5), unlabelled)
-        pool = Pool(logits[0, :, :5], np.zeros((5, 3), bool), known, unlabelled, look=look)
+        pool = Pool(logits[0, :, :5], labels, known, unlabelled, look=look)
         return loop.decide(CONFIG, [pool], picked, logits)[0]
 
     found = decided(np.arange(0))
@@ -305,6 +310,12 @@ def test_the_threshold_is_learnt_where_nothing_is_left_to_label():
     assert decided(np.arange(0), picked[None]) == pytest.approx(0.45)
     beside = ensemble_threshold(logits[0, :, :5], np.arange(3), picked, 3)
     assert decided(np.arange(3), picked[None]) == beside
+
+    labels = np.arange(15).reshape(5, 3) % 2 == 0  # those of unlabelled documents are not read
+    wanted = ensemble_threshold(logits[0], np.arange(40), labels=labels)
+    assert decided(np.arange(0), labels=labels) == wanted < found
+    wanted = ensemble_threshold(logits[0, :, :5], np.arange(3), labels=labels[3:])
+    assert decided(np.arange(3), labels=labels) == wanted != decided(np.arange(3))
 
 
 def test_what_was_thought_of_a_queried_document_is_remembered():
