@@ -2,11 +2,11 @@
 
 For calibrated probabilities the threshold that maximises F1 is half of the F1 it reaches (Lipton,
 Elkan and Narayanaswamy 2014): below 0.5 wherever predictions are not perfect. Which one that is can
-be read off the probabilities of documents without labels, once these have as many labels on average
-as people give: members that learnt from few documents expect too few.
+be read off the probabilities of documents without labels, once these expect as many labels as
+people give: members that learnt from few documents expect too few.
 """
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -18,8 +18,9 @@ from crabjax.checks import check_not_empty, check_probabilities
 HALF = 0.5
 BINS = 100  # of equal width, that probabilities of earlier rounds are counted in
 _LOOKED_AT = 20_000  # documents; more would hardly move a threshold
-_FEW = 100  # labelled documents, up to which probabilities are corrected in full
-_FURTHEST = np.log(20)  # that odds are corrected by
+_FURTHEST = np.log(4)  # that odds are corrected by; with 20 labelled documents it takes 2
+_UNSURE = 10  # labels: as many say half of what they could
+_SAME = 1e-9  # of two means
 
 
 class Threshold(NamedTuple):
@@ -69,30 +70,48 @@ def in_bins(probabilities: np.ndarray) -> np.ndarray:
     return np.stack([np.bincount(place, minlength=BINS), np.bincount(place, flat, BINS)])
 
 
-def odds_factor(bins: np.ndarray, labels: np.ndarray) -> float:
+class Unchosen(NamedTuple):
+    """Documents that were labelled before any strategy chose: how many labels there are.
+
+    Attributes:
+      labels: bool [n, K], theirs.
+      labelled: how many documents members learnt from, chosen ones too.
+    """
+
+    labels: np.ndarray
+    labelled: int
+
+
+def odds_factor(bins: np.ndarray, known: Unchosen) -> float:
     """What the odds of all probabilities are multiplied by, to correct what few labels taught.
 
-    Members that learnt from few documents give too few labels on average; labelled documents say
-    how many there are. The factor makes both means equal. Beyond 100 labelled documents members
-    know better, and strategies have chosen most of these: its logarithm falls as their number
-    grows.
+    Members that learnt from few documents give too few labels on average; labelled ones that no
+    strategy chose say how many there are. A factor g makes both means equal. They say it by S
+    labels, with an error, and are n of the N documents that members learnt from, who know better
+    the more these are: the factor is ``g ** (S / (S + 10) * n / N)``.
 
     Args:
       bins: :func:`in_bins` of what is thought of documents that nobody learnt from.
-      labels: bool [n, K], of the labelled documents.
+      known: of the labelled documents.
     """
     counts, sums = bins[:, bins[0] > 0]
-    if not (sums.any() and labels.any()):
+    given = known.labels.sum()
+    if not (sums.any() and given):
         return 1.0
-    means, wanted = sums / counts, labels.mean()
+    means, wanted = sums / counts, known.labels.mean()
 
     def surplus(log_factor: float) -> float:
         return np.average(_times_odds(means, np.exp(log_factor)), weights=counts) - wanted
 
-    log_factor = _FURTHEST if surplus(_FURTHEST) < 0 else -_FURTHEST
-    if surplus(-_FURTHEST) < 0 < surplus(_FURTHEST):
+    low, now, high = map(surplus, (-_FURTHEST, 0.0, _FURTHEST))
+    if abs(now) < _SAME:
+        return 1.0
+    if low < 0 < high:
         log_factor = brentq(surplus, -_FURTHEST, _FURTHEST)
-    return float(np.exp(min(1.0, _FEW / len(labels)) * log_factor))
+    else:
+        log_factor = -np.sign(now) * _FURTHEST
+    certainty = given / (given + _UNSURE)
+    return float(np.exp(certainty * len(known.labels) / known.labelled * log_factor))
 
 
 def ensemble_threshold(
@@ -100,7 +119,7 @@ def ensemble_threshold(
     rows: np.ndarray,
     picked: np.ndarray | None = None,
     documents: int | None = None,
-    labels: np.ndarray | None = None,
+    known: Unchosen | None = None,
 ) -> float:
     """The threshold of an ensemble's mean probability; 0.5 where there is nothing to go by.
 
@@ -113,11 +132,11 @@ def ensemble_threshold(
       rows: int [X], documents that no member learnt from.
       picked: :func:`in_bins` of the documents that strategies took from among these.
       documents: how many the rows are a sample of; None: they are all.
-      labels: bool [n, K], of the labelled documents, for :func:`odds_factor`; None: no correction.
+      known: of the labelled documents, for :func:`odds_factor`; None: nothing is corrected.
     """
     looked = _looked_at(rows)
     mean = expit(logits[:, looked]).mean(axis=0)
-    return _beside(mean, picked, len(looked) / max(1, documents or len(rows)), labels)
+    return _beside(mean, picked, len(looked) / max(1, documents or len(rows)), known)
 
 
 def mean_threshold(
@@ -125,22 +144,23 @@ def mean_threshold(
     rows: np.ndarray,
     picked: np.ndarray | None = None,
     documents: int | None = None,
-    labels: np.ndarray | None = None,
+    known: Unchosen | None = None,
 ) -> float:
     """What :func:`ensemble_threshold` finds, from mean probabilities [N, K]."""
     looked = _looked_at(rows)
     share = len(looked) / max(1, documents or len(rows))
-    return _beside(probabilities[looked], picked, share, labels)
+    return _beside(probabilities[looked], picked, share, known)
 
 
 def _beside(
-    mean: np.ndarray, picked: np.ndarray | None, share: float, labels: np.ndarray | None
+    mean: np.ndarray, picked: np.ndarray | None, share: float, known: Unchosen | None
 ) -> float:
     """The threshold of probabilities [X, K], which are a share of all, with picked ones beside."""
     beside = np.zeros((2, BINS)) if picked is None else picked * (share or 1.0)
     if not (mean.size or beside.any()):
         return HALF
-    factor = 1.0 if labels is None else odds_factor(in_bins(mean) + beside, labels)
+    check_probabilities("probabilities", mean)
+    factor = 1.0 if known is None else odds_factor(in_bins(mean) + beside, known)
     probabilities, weights = mean.ravel(), None
     if beside.any():
         counts, sums = beside[:, beside[0] > 0]
@@ -150,7 +170,7 @@ def _beside(
     return float(_times_odds(found.value, 1 / factor))
 
 
-def _times_odds(probabilities, factor: float):
+def _times_odds(probabilities: Any, factor: float) -> Any:
     """Probabilities whose odds p / (1 - p) are so many times as large."""
     if factor == 1.0:
         return probabilities

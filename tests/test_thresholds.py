@@ -7,6 +7,8 @@ from scipy.special import expit
 from crabjax.metrics import evaluate
 from crabjax.thresholds import (
     BINS,
+    Unchosen,
+    _times_odds,
     ensemble_threshold,
     expected_f1_threshold,
     in_bins,
@@ -120,61 +122,96 @@ def test_a_single_document_that_is_left_counts_like_those_that_were_taken():
         assert ensemble_threshold(logits, np.array([0]), picked) == pytest.approx(expected)
 
 
-def labels_of_mean(mean, documents=100, classes=5):
-    return np.arange(documents * classes).reshape(documents, classes) < mean * documents * classes
+def unchosen(mean, documents=100, classes=5, labelled=None):
+    """Labelled documents with so many labels; a strategy chose the rest of the labelled ones."""
+    labels = np.arange(documents * classes).reshape(documents, classes) < mean * documents * classes
+    return Unchosen(labels, labelled or documents)
 
 
-@pytest.mark.parametrize("factor", [0.5, 1.7, 4.0])
+@pytest.mark.parametrize("factor", [0.5, 1.7, 3.0])
 def test_labelled_documents_say_how_many_labels_there_are(factor):
     """Members who take all odds for so many times smaller decide like those who are right."""
     true, rows = GENERATOR.beta(0.4, 2, (3000, 5)), np.arange(3000)
     odds = true / (1 - true) / factor
-    said, labels = odds / (1 + odds), labels_of_mean(true.mean())
-    assert odds_factor(in_bins(said), labels) == pytest.approx(factor, rel=0.03)
+    said, known = odds / (1 + odds), unchosen(true.mean(), 3000)
+    assert odds_factor(in_bins(said), known) == pytest.approx(factor, rel=0.03)
     wanted = true > expected_f1_threshold(true).value
     wrong = lambda threshold: np.mean((said > threshold) != wanted)
-    assert wrong(mean_threshold(said, rows, labels=labels)) < 0.003
+    assert wrong(mean_threshold(said, rows, known=known)) < 0.003
     assert wrong(mean_threshold(said, rows)) > 0.01
 
 
-def slow_factor(probabilities, weights, labels):
+def slow_factor(probabilities, weights, known):
     """The factor that makes both means equal, of a hundred thousand that are tried."""
-    tried = np.exp(np.linspace(-3, 3, 100_001))
+    tried = np.exp(np.linspace(-np.log(4), np.log(4), 100_001))
     total = np.zeros_like(tried)
     for p, weight in zip(probabilities, weights):
         odds = tried * p / (1 - p)
         total += weight * odds / (1 + odds)
-    best = tried[np.argmin(np.abs(total / np.sum(weights) - np.mean(labels)))]
-    return best ** min(1, 100 / len(labels))
+    best = tried[np.argmin(np.abs(total / np.sum(weights) - np.mean(known.labels)))]
+    given = np.sum(known.labels)
+    return best ** (given / (given + 10) * len(known.labels) / known.labelled)
 
 
-@pytest.mark.parametrize("documents", [3, 100, 101, 250, 1000])
-def test_the_more_documents_are_labelled_the_less_is_corrected(documents):
+@pytest.mark.parametrize("labelled", [1, 3, 10])
+@pytest.mark.parametrize("documents", [3, 40, 250])
+def test_few_labels_say_little_and_members_who_know_more_are_corrected_less(documents, labelled):
     said = np.floor(100 * GENERATOR.beta(0.5, 3, 30)) / 100 + 0.005  # in the middle of a bin
-    picked, labels = np.array([0.015, 0.985, 0.515]), labels_of_mean(0.3, documents, 4)
-    wanted = slow_factor([*said, *picked], [1] * 30 + [2] * 3, labels)
-    found = odds_factor(in_bins(said) + 2 * in_bins(picked), labels)
-    assert found == pytest.approx(wanted, rel=1e-3)
+    picked, known = np.array([0.015, 0.985, 0.515]), unchosen(0.4, documents, 4, None)
+    known = known._replace(labelled=documents * labelled)
+    wanted = slow_factor([*said, *picked], [1] * 30 + [2] * 3, known)
+    found = odds_factor(in_bins(said) + 2 * in_bins(picked), known)
+    assert found == pytest.approx(wanted, rel=1e-3) != 1
 
 
-def test_what_cannot_be_corrected_stays_or_goes_as_far_as_it_may():
-    bins, none, every = in_bins(np.full(9, 0.2)), np.zeros((5, 3), bool), np.ones((5, 3), bool)
-    assert odds_factor(bins, none) == odds_factor(bins, none[:0]) == 1
-    assert odds_factor(in_bins(np.zeros(4)), every) == odds_factor(np.zeros((2, BINS)), every) == 1
-    assert odds_factor(bins, every) == pytest.approx(20)
-    assert odds_factor(bins, labels_of_mean(1e-4, 3000, 5)) == pytest.approx(20 ** (-1 / 30))
-    certain = np.array([[0.0, 1.0, 0.3]], np.float32)  # no rounding takes them past 0 or 1
-    assert 0 < mean_threshold(certain, np.arange(1), labels=every[:1]) < 0.3
+def test_a_correction_has_bounds():
+    fifth, sure = in_bins(np.full(9, 0.2)), in_bins(np.array([0.0, 1.0, 1.0, 0.0]))
+    certain = lambda mean: unchosen(mean, 100_000)
+    assert odds_factor(fifth, unchosen(0)) == odds_factor(fifth, unchosen(0, 0, 5, 7)) == 1
+    assert odds_factor(in_bins(np.zeros(4)), certain(0.5)) == 1
+    assert odds_factor(np.zeros((2, BINS)), certain(0.5)) == 1
+    assert odds_factor(sure, certain(0.5)) == 1  # it could not be moved, nor need it be
+    assert odds_factor(sure, certain(0.6)) == pytest.approx(4, rel=1e-3)
+    assert odds_factor(sure, certain(0.4)) == pytest.approx(1 / 4, rel=1e-3)
+    assert odds_factor(fifth, certain(0.9)) == pytest.approx(4, rel=1e-3)
+    assert odds_factor(fifth, certain(0.01)) == pytest.approx(1 / 4, rel=1e-2)
 
 
-def test_what_was_picked_is_corrected_as_well():
-    """As if it were among the documents that are left."""
-    left, taken = GENERATOR.beta(0.4, 2, (500, 2)), GENERATOR.uniform(0.3, 0.7, (90, 2))
-    both, rows, labels = np.concatenate([left, taken]), np.arange(500), labels_of_mean(0.5, 40, 2)
-    wanted = mean_threshold(both, np.arange(590), labels=labels)
-    found = mean_threshold(left, rows, in_bins(taken), labels=labels)
-    assert found == pytest.approx(wanted, abs=0.005)
-    assert abs(found - mean_threshold(left, rows, in_bins(taken))) > 0.02
+def test_odds_stay_probabilities():
+    edges = np.array([0, 1e-30, 0.3, 1 - 6e-8, 1], np.float32)
+    for factor in np.exp(np.linspace(-1.4, 1.4, 301)):
+        found = _times_odds(edges, float(factor))
+        assert found.dtype == np.float32
+        assert (found[0], found[-1], found.max()) == (0, 1, 1)
+        odds = 0.3 / 0.7 * factor
+        assert found[2] == pytest.approx(odds / (1 + odds), rel=1e-6)
+
+
+@pytest.mark.parametrize("sample", [1, 4])
+def test_what_was_picked_is_corrected_as_well(sample):
+    """As if it were among the documents that are left, as often as a sample stands for."""
+    left, taken = GENERATOR.beta(0.4, 2, (2000, 2)), GENERATOR.uniform(0.3, 0.7, (400, 2))
+    both, rows, known = np.concatenate([left, taken]), np.arange(0, 2000, sample), unchosen(0.4)
+    wanted = mean_threshold(both, np.arange(len(both)), known=known)
+    given = in_bins(taken), len(left)
+    found = mean_threshold(left, rows, *given, known)
+    assert found == pytest.approx(wanted, abs=0.01)
+    assert abs(found - mean_threshold(left, rows, *given)) > 0.03
     logits = np.log(left / (1 - left))[None]
-    again = ensemble_threshold(logits, rows, in_bins(taken), labels=labels)
-    assert again == pytest.approx(found, abs=1e-6)
+    assert ensemble_threshold(logits, rows, *given, known) == pytest.approx(found, abs=1e-6)
+
+
+def test_the_share_of_a_sample_counts_in_the_correction():
+    """A tenth is looked at: ten picked documents are as one beside it."""
+    left, taken = np.full((10, 1), 0.105), np.full((100, 1), 0.505)
+    whole = np.concatenate([np.repeat(left, 10, axis=0), taken])
+    known = unchosen(0.5)
+    found = mean_threshold(left, np.arange(10), in_bins(taken), 100, known)
+    assert found == pytest.approx(mean_threshold(whole, np.arange(200), known=known))
+    factor = odds_factor(in_bins(whole), known)
+    assert odds_factor(in_bins(left) + in_bins(taken) / 10, known) == pytest.approx(factor)
+
+
+def test_probabilities_that_are_none_are_named():
+    with pytest.raises(ValueError, match=r"probabilities: expected .* nan"):
+        mean_threshold(np.array([[0.2, np.nan]]), np.arange(1), known=unchosen(0.3))

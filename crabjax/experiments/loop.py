@@ -34,7 +34,7 @@ from crabjax.models import get_builder
 from crabjax.pool.look import AllBut, Look
 from crabjax.report.records import DECIDED, Record
 from crabjax.strategies import Pool, Selection, beliefs_of, get_strategy, with_features
-from crabjax.thresholds import HALF, ensemble_threshold, in_bins
+from crabjax.thresholds import HALF, Unchosen, ensemble_threshold, in_bins
 
 log = logging.getLogger(__name__)
 
@@ -97,7 +97,8 @@ def step(config: Config, problem: Problem, state: State, progress: Progress) -> 
         seen = pools(config, problem, params, state, look(config, problem, state))
     with progress.phase("evaluate"):
         test_logits = predict_test(config, problem, params)
-        thresholds = decide(config, seen, state.picked, test_logits)
+        first_labels = [gather(problem.labels, own) for own in problem.initial]
+        thresholds = decide(config, seen, state.picked, test_logits, first_labels)
         scores = score(test_logits, problem.test_labels, thresholds)
         beliefs = [beliefs_of(pool, config.strategy) for pool in seen]
         seen = [pool._replace(beliefs=own) for pool, own in zip(seen, beliefs)]
@@ -148,24 +149,29 @@ def look(config: Config, problem: Problem, state: State) -> list[Look]:
 
 
 def decide(
-    config: Config, seen: list[Pool], picked: np.ndarray, test_logits: np.ndarray
+    config: Config,
+    seen: list[Pool],
+    picked: np.ndarray,
+    test_logits: np.ndarray,
+    first_labels: list[np.ndarray],
 ) -> np.ndarray:
     """What a probability must exceed for its label to be given, [S].
 
     Learnt from unlabelled documents and from what was thought of the queried ones before; where
-    there are neither, from those that are to be decided on. Labelled ones say how many labels a
-    document has.
+    there are neither, from those that are to be decided on. The first labelled set, which no
+    strategy chose, says how many labels there are.
     """
     if config.ensemble.threshold == "half":
         return np.full(len(seen), HALF)
-    everything, found = np.arange(test_logits.shape[2]), []
-    for pool, before, of_test in zip(seen, picked, test_logits):
-        labels = pool.labels[pool.labelled]
+    found = []
+    for pool, before, of_test, first in zip(seen, picked, test_logits, first_labels):
+        known = Unchosen(first, len(pool.labelled))
         if len(pool.unlabelled) or before.any():
-            known = before, pool.looked.unlabelled, labels
-            found.append(ensemble_threshold(pool.logits, pool.unlabelled, *known))
+            documents = pool.looked.unlabelled
+            value = ensemble_threshold(pool.logits, pool.unlabelled, before, documents, known)
         else:
-            found.append(ensemble_threshold(of_test, everything, labels=labels))
+            value = ensemble_threshold(of_test, np.arange(of_test.shape[1]), known=known)
+        found.append(value)
     return np.array(found)
 
 

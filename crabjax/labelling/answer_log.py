@@ -76,15 +76,15 @@ def _parse(where: str, line: str, label_names: Sequence[str]) -> Answer:
     record = open_sealed(json.loads(line))
     if not isinstance(record, dict) or not {"id", "labels"} <= record.keys():
         raise ValueError('expected an object with "id" and "labels"')
-    identity, labels = record["id"], record["labels"]
+    identity, labels, time = record["id"], record["labels"], str(record.get("time", ""))
     if not isinstance(identity, str):
         raise ValueError(f"unknown id {identity!r}")
     if isinstance(labels, str) and labels in RESERVED:
-        return Answer(where, identity, labels)
+        return Answer(where, identity, labels, time=time)
     if not isinstance(labels, list):
         raise ValueError(f'expected "labels" to be a list or "{SKIPPED}", found {labels!r}')
     names = [composed(label) if isinstance(label, str) else label for label in labels]
     for label in names:
         if problem := unknown_label(label, label_names):
             raise ValueError(problem)
-    return Answer(where, identity, sorted(set(names)))
+    return Answer(where, identity, sorted(set(names)), time=time)

@@ -32,6 +32,7 @@ class Answer(NamedTuple):
       labels: what was said; names of labels are sorted.
       advice: what to look at if one of the labels is not known.
       text: of the document, where the file shows it.
+      time: when it was kept in the log; the same for all that came together.
     """
 
     where: str
@@ -39,6 +40,7 @@ class Answer(NamedTuple):
     labels: Said
     advice: str = ""
     text: str | None = None
+    time: str = ""
 
 
 def check_label_names(names: Iterable[str]) -> tuple[str, ...]:

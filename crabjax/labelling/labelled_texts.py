@@ -22,16 +22,22 @@ class LabelledTexts(Seen):
         super().__init__()
         self.label_names = tuple(label_names)
         self._answers: dict[int, Said] = {}  # in the order they came
+        self.unchosen: set[int] = set()  # rows answered before a strategy could choose
 
     @property
     def answered(self) -> set[int]:
         """Rows with an answer, skipped ones included."""
         return set(self._answers)
 
-    def answer(self, texts: Given, answers: Sequence[Said]) -> bool:
+    def answer(self, texts: Given, answers: Sequence[Said], unchosen: bool) -> bool:
         """Keeps the answers to texts that were seen; true if there was any.
 
         A later answer for a text replaces the earlier, and takes the last place in order.
+
+        Args:
+          texts: n documents.
+          answers: to each of them.
+          unchosen: whether no strategy can have chosen these documents.
         """
         rows = self.rows(texts)
         assert rows is not None
@@ -39,12 +45,19 @@ class LabelledTexts(Seen):
         for row, answer in given:
             self._answers.pop(row, None)
             self._answers[row] = answer
+        if unchosen:
+            self.unchosen.update(row for row, _ in given)
         return bool(given)
 
     def labelled_rows(self) -> np.ndarray:
         """Rows with labels, int64 [n], in the order they were answered."""
         rows = [row for row, said in self._answers.items() if isinstance(said, list)]
         return np.array(rows, np.int64)
+
+    def unchosen_rows(self) -> np.ndarray:
+        """Those of the labelled rows that no strategy chose, int64."""
+        rows = self.labelled_rows()
+        return rows[np.isin(rows, sorted(self.unchosen))]
 
     def labels(self) -> np.ndarray:
         """bool [N, K]; false for texts without an answer."""
@@ -92,10 +105,12 @@ class LabelledTexts(Seen):
         documents = check_documents(_documents(state))
         new.add(documents)
         rows, labels = [row for row, _ in state["answers"]], [a for _, a in state["answers"]]
-        if len(new) < len(documents) or not set(rows) <= set(range(len(new))):
+        unchosen = set(state.get("unchosen", []))  # of an earlier version it is not known
+        if len(new) < len(documents) or not set(rows) | unchosen <= set(range(len(new))):
             raise ValueError("answers do not fit the texts")
         if None in labels:
             raise ValueError("an answer that says nothing")
+        new.unchosen = unchosen
         new._answers = dict(zip(rows, parse_answers(labels, new.label_names, len(rows))))
         return new
 

@@ -77,7 +77,7 @@ class Learner(Trained):
         texts = check_documents(texts)
         answers = parse_answers(labels, self.label_names, len(texts))
         self.see(texts)
-        if self._known.answer(texts, answers):
+        if self._known.answer(texts, answers, unchosen=self._is_cold()):
             self._params = self._logits = self._threshold = None
         return self
 
@@ -139,8 +139,9 @@ class Learner(Trained):
         Learnt for F1 from the texts that were seen without an answer (of many, from those that a
         query of all of them looks at). Where these are fewer than the answered ones, or few, they
         are not like all texts, and the answered ones count too, each predicted by a model that has
-        not learnt from it, once ten are labelled. Answers say how many labels a text has. 0.5 if
-        nothing is left to learn from, and with ``ensemble.threshold: half``.
+        not learnt from it, once ten are labelled. Answers that came while fewer than ten were
+        labelled, which no strategy chose, say how many labels texts have. 0.5 if nothing is left
+        to learn from, and with ``ensemble.threshold: half``.
 
         Args:
           probabilities: what :meth:`predict_all` gave, if it did: nothing is predicted again.
@@ -230,7 +231,7 @@ class Learner(Trained):
           ValueError: for texts of a project with vectors in a file, unless they are left out.
         """
         state = {"config": to_dict(self.config), "fingerprint": self.fingerprint()}
-        state["threshold"] = self._threshold
+        state |= {"threshold": self._threshold, "unchosen": sorted(self._known.unchosen)}
         if documents:
             state |= self._known.to_dict()
         write_saved(Path(folder), SavedLearner(state, self._params, words=self._words))
@@ -246,7 +247,7 @@ class Learner(Trained):
         with damage_named(folder):
             learner = cls(from_stored(state["config"], "config"), state["label_names"])
             learner._known = LabelledTexts.from_dict(state)
-            learner._threshold = _stored_threshold(state)
+            learner._threshold = learner._stored_threshold(state)
         learner._params, learner._words = params, words
         return learner
 
@@ -274,11 +275,13 @@ class Learner(Trained):
         if params is None or not same:
             return False
         with damage_named(folder):
-            self._threshold = _stored_threshold(state)
+            self._threshold = self._stored_threshold(state)
         self._forget_inputs(words)
         self._params = params
         return True
 
-
-def _stored_threshold(state: dict[str, Any]) -> float | None:
-    return None if state.get("threshold") is None else float(state["threshold"])
+    def _stored_threshold(self, state: dict[str, Any]) -> float | None:
+        """None if it is not known, or another number of labels was expected when it was learnt."""
+        value = state.get("threshold")
+        same = state.get("unchosen") == sorted(self._known.unchosen)
+        return float(value) if same and value is not None else None

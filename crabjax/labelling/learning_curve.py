@@ -12,7 +12,7 @@ from crabjax.files.store import gather
 from crabjax.keys import host_generator
 from crabjax.labelling.held_out import split_rows
 from crabjax.models import Model
-from crabjax.thresholds import HALF, mean_threshold
+from crabjax.thresholds import HALF, expected_f1_threshold
 
 FOLDS = 5
 _SMALLEST = 20  # documents that a curve begins with
@@ -68,15 +68,14 @@ def learning_curve(cases: Cases) -> LearningCurve:
 
     Each of the five folds is predicted by one model that has not seen it, so the estimate is a
     little lower than what the ensemble reaches. The threshold is learnt from the same
-    predictions, and from no label that the models had not learnt from.
+    predictions, which takes no label.
     """
-    sizes, labels, predicted = curve_sizes(len(cases.rows)), cases.labels[cases.rows], []
+    sizes, predicted = curve_sizes(len(cases.rows)), []
     for size in sizes:
-        unseen, threshold = out_of_fold(cases, size), HALF
-        if cases.config.threshold == "learnt":
-            threshold = mean_threshold(unseen, np.arange(len(unseen)), labels=labels[:size])
-        predicted.append(unseen > threshold)
-    generator = host_generator(cases.key)
+        unseen = out_of_fold(cases, size)
+        learnt = cases.config.threshold == "learnt"
+        predicted.append(unseen > (expected_f1_threshold(unseen).value if learnt else HALF))
+    labels, generator = cases.labels[cases.rows], host_generator(cases.key)
     return score_curve(sizes, np.stack(predicted), labels, generator)
 
 

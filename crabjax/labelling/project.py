@@ -4,6 +4,7 @@
 (:mod:`crabjax.labelling.answer_log`); all else can be made again. Own vectors stay where they are.
 """
 
+import itertools
 import warnings
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -233,8 +234,11 @@ class Project:
         """A learner with all texts and answers so far, not trained yet; see :meth:`restore`."""
         learner = Learner(of_learner(self.config), self.label_names)
         learner.see(self.texts)  # first: the order of texts stays the same
-        answers = self.answers()
-        return learner.tell(list(answers), [answer.labels for answer in answers.values()])
+        # As they came: only the first were not chosen by a strategy.
+        for _, together in itertools.groupby(self.answers().items(), lambda one: one[1].time):
+            texts, answers = zip(*together)
+            learner.tell(list(texts), [answer.labels for answer in answers])
+        return learner
 
     def restore(self, learner: Learner) -> None:
         """Gives a learner the parameters that were kept, if they come from the same answers.

@@ -36,7 +36,7 @@ from crabjax.models import Params, get_builder
 from crabjax.pool.look import AllBut
 from crabjax.progress import doing
 from crabjax.strategies import Pool, get_strategy, part_of, with_features
-from crabjax.thresholds import ensemble_threshold, mean_threshold
+from crabjax.thresholds import Unchosen, ensemble_threshold, mean_threshold
 
 _WINDOW = 1 << 12  # documents at once: sorted by length together; a stop costs their time
 _LOGITS = 1 << 24  # numbers of a window's logits at most
@@ -151,19 +151,19 @@ class Trained:
         return Cases(*learner, documents.inputs, known.labels(), known.labelled_rows())
 
     def _open_threshold(
-        self, rows: AllBut, probabilities: np.ndarray | None, known: np.ndarray | None
+        self, rows: AllBut, probabilities: np.ndarray | None, others: np.ndarray | None
     ) -> float:
         """Of texts without an answer and, in bins, what is thought of the others."""
-        labels = self._known.labels()[self._known.labelled_rows()]
+        known = Unchosen(self._known.labels()[self._known.unchosen_rows()], self.labelled)
         if len(rows) == 0:
             nothing = np.zeros((0, len(self.label_names))), np.zeros(0, int)
-            return mean_threshold(*nothing, known, labels=labels)
+            return mean_threshold(*nothing, others, known=known)
         if probabilities is None:
             pool = self._pool(rows, 1)
-            return ensemble_threshold(pool.logits, pool.unlabelled, known, len(rows), labels)
+            return ensemble_threshold(pool.logits, pool.unlabelled, others, len(rows), known)
         key, config = self._key("query"), self.config.strategy
         look = self._strategy.look(key, rows, 1, config, len(self._known))
-        return mean_threshold(probabilities, look.documents, known, len(rows), labels)
+        return mean_threshold(probabilities, look.documents, others, len(rows), known)
 
     def _samples(self) -> bool:
         """Whether a query of all texts without an answer looks at only a part of them."""

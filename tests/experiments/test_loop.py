@@ -22,7 +22,7 @@ from crabjax.keys import run_key
 from crabjax.pool.look import Look
 from crabjax.report.records import DECIDED, read_records
 from crabjax.strategies import Pool, get_strategy, strategy_names
-from crabjax.thresholds import BINS, ensemble_threshold, in_bins
+from crabjax.thresholds import BINS, Unchosen, ensemble_threshold, in_bins
 
 TINY = {
     "data": {
@@ -289,7 +289,7 @@ def test_decisions_at_half_are_those_of_the_measures_at_half(tmp_path):
     assert prepare(config).held_out.size == 0
 
 
-NO_LABELS = np.zeros((5, 3), bool)
+NO_LABELS, ALL_LABELS = np.zeros((2, 3), bool), np.ones((5, 3), bool)
 
 
 def test_the_threshold_is_learnt_where_nothing_is_left_to_label():
@@ -297,11 +297,11 @@ def test_the_threshold_is_learnt_where_nothing_is_left_to_label():
     logits = np.random.default_rng(0).normal(-3, 1, (1, 2, 40, 3)).astype(np.float32)
     none_picked = np.zeros((1, 2, BINS))
 
-    def decided(unlabelled, picked=none_picked, labels=NO_LABELS):
+    def decided(unlabelled, picked=none_picked, first=NO_LABELS):
         look = Look(unlabelled, unlabelled[:0], len(unlabelled), 0)
         known = np.setdiff1d(np.arange(5), unlabelled)
-        pool = Pool(logits[0, :, :5], labels, known, unlabelled, look=look)
-        return loop.decide(CONFIG, [pool], picked, logits)[0]
+        pool = Pool(logits[0, :, :5], ALL_LABELS, known, unlabelled, look=look)
+        return loop.decide(CONFIG, [pool], picked, logits, [first])[0]
 
     found = decided(np.arange(0))
     assert found == ensemble_threshold(logits[0], np.arange(40)) < 0.3
@@ -311,11 +311,14 @@ def test_the_threshold_is_learnt_where_nothing_is_left_to_label():
     beside = ensemble_threshold(logits[0, :, :5], np.arange(3), picked, 3)
     assert decided(np.arange(3), picked[None]) == beside
 
-    labels = np.arange(15).reshape(5, 3) % 2 == 0  # those of unlabelled documents are not read
-    wanted = ensemble_threshold(logits[0], np.arange(40), labels=labels)
-    assert decided(np.arange(0), labels=labels) == wanted < found
-    wanted = ensemble_threshold(logits[0, :, :5], np.arange(3), labels=labels[3:])
-    assert decided(np.arange(3), labels=labels) == wanted != decided(np.arange(3))
+    first = np.arange(6).reshape(2, 3) % 2 == 0  # of five labelled documents, then of two
+    wanted = ensemble_threshold(logits[0], np.arange(40), known=Unchosen(first, 5))
+    assert decided(np.arange(0), first=first) == wanted < found
+    some = logits[0, :, :5], np.arange(3)
+    wanted = ensemble_threshold(*some, known=Unchosen(first, 2))
+    assert decided(np.arange(3), first=first) == wanted < decided(np.arange(3))
+    beside = ensemble_threshold(*some, picked, 3, Unchosen(first, 2))
+    assert decided(np.arange(3), picked[None], first) == beside
 
 
 def test_what_was_thought_of_a_queried_document_is_remembered():

@@ -55,14 +55,19 @@ def test_a_later_answer_replaces_the_earlier_and_comes_last():
     known = LabelledTexts(NAMES)
     assert known.add(["x", "y", "x", "z"])
     assert not known.add(["y"])
-    known.answer(["x", "y", "z"], parse_answers([["a"], ["b"], "skipped"], NAMES, 3))
-    known.answer(["x", "y"], parse_answers([["c"], None], NAMES, 2))
+    known.answer(["x", "y", "z"], parse_answers([["a"], ["b"], "skipped"], NAMES, 3), True)
+    known.answer(["x", "y"], parse_answers([["c"], None], NAMES, 2), False)
     assert known.documents == ["x", "y", "z"]
     assert known.labelled_rows().tolist() == [1, 0]
+    assert known.unchosen_rows().tolist() == [1, 0]  # nobody chose it, whatever is said of it now
     assert known.answered == {0, 1, 2}
     np.testing.assert_array_equal(known.labels(), [[0, 0, 1], [0, 1, 0], [0, 0, 0]])
     assert known.rows(["z", "x"]).tolist() == [2, 0]
     assert known.rows(["new"]) is None
+    known.add(["new"])
+    known.answer(["new"], [["a"]], False)
+    assert known.labelled_rows().tolist() == [1, 0, 3]
+    assert known.unchosen_rows().tolist() == [1, 0]
     assert LabelledTexts.from_dict(known.to_dict()).to_dict() == known.to_dict()
 
 

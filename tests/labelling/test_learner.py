@@ -16,7 +16,7 @@ from crabjax.labelling.saved_learner import SavedLearnerError
 from crabjax.labelling.trained import NotFittedError
 from crabjax.pool.diverse import diverse_picks
 from crabjax.strategies import EmptyPoolError, Pool, get_strategy
-from crabjax.thresholds import mean_threshold
+from crabjax.thresholds import Unchosen, mean_threshold
 
 NAMES = ("sport", "money", "science")
 TINY = from_dict(
@@ -136,8 +136,9 @@ def test_decisions_are_probabilities_above_the_threshold(trained):
     )
 
 
-def threshold_of(probabilities, labels):
-    return mean_threshold(probabilities, np.arange(len(probabilities)), labels=labels)
+def threshold_of(probabilities, labels, labelled=50):
+    known = Unchosen(labels, labelled)
+    return mean_threshold(probabilities, np.arange(len(probabilities)), known=known)
 
 
 def test_the_threshold_is_what_open_texts_ask_for():
@@ -153,6 +154,18 @@ def test_the_threshold_is_what_open_texts_ask_for():
     wanted = threshold_of(seen.predict_proba(open_texts), LABELS[:50])
     assert seen.threshold() == pytest.approx(wanted, abs=1e-6)
     assert seen.threshold() != before
+
+    # Chosen are all that were answered when ten had labels; skipped ones say nothing.
+    chosen = Learner(TINY, NAMES)
+    chosen.see([*TEXTS, *more])
+    for start, stop in [(0, 3), (3, 13), (13, 50)]:
+        chosen.tell(TEXTS[start:stop], [names_of_row(row) for row in LABELS[start:stop]])
+    chosen.tell(TEXTS[1:2], ["skipped"])
+    probabilities = chosen.predict_proba([one for one in open_texts if one != TEXTS[1]])
+    first = LABELS[[0, *range(2, 13)]]
+    assert chosen.threshold() == pytest.approx(threshold_of(probabilities, first, 49), abs=1e-6)
+    rows = [TEXTS.index(text) for text in TEXTS[:13] if text != TEXTS[1]]
+    assert chosen._known.unchosen_rows().tolist() == rows
     ensemble = dataclasses.replace(TINY.ensemble, threshold="half")
     assert learner(config=dataclasses.replace(TINY, ensemble=ensemble)).threshold() == 0.5
 

@@ -5,6 +5,8 @@ import re
 import signal
 import subprocess
 import sys
+from datetime import UTC, datetime, timedelta
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -12,7 +14,7 @@ import pytest
 from crabjax.config import from_overrides
 from crabjax.data.documents import Documents
 from crabjax.files import DataError
-from crabjax.labelling import Project, ProjectError
+from crabjax.labelling import Project, ProjectError, answer_log
 from crabjax.labelling.answers import Answer
 from crabjax.labelling.decisions import decide
 from crabjax.labelling.project import ProjectWarning
@@ -245,6 +247,18 @@ def test_the_learner_gets_all_answers_in_order(project):
     assert learner.labelled == 2
     suggestion = learner.ask(project.texts, 40)
     assert set(range(40)) - set(suggestion.indices.tolist()) == {1, 2, 3}
+
+
+def test_the_learner_knows_which_answers_came_before_it_could_choose(project, monkeypatch):
+    """All that were added together are, while fewer than ten had labels when they came."""
+    noon = datetime(2026, 1, 1, 12, tzinfo=UTC)
+    for first, last in [(0, 4), (4, 16), (16, 20)]:
+        now = noon + timedelta(minutes=first)
+        monkeypatch.setattr(answer_log, "datetime", SimpleNamespace(now=lambda _, now=now: now))
+        project.add([entry(f"d{place}", ["a"]) for place in range(first, last)])
+    known = project.learner()._known
+    assert len(known.labelled_rows()) == 20
+    np.testing.assert_array_equal(known.unchosen_rows(), known.labelled_rows()[:16])
 
 
 def restored(project):

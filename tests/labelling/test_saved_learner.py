@@ -131,6 +131,12 @@ def test_a_threshold_is_kept_with_the_parameters(tmp_path, monkeypatch):
     Learner(config, ["a", "b"]).tell(vectors, answers).save(tmp_path / "untrained")
     assert not other.restore(tmp_path / "untrained")  # what is known already is kept
     assert other.threshold() == threshold
+    parts = Learner(config, ["a", "b"]).tell(vectors[:10], answers[:10])
+    parts.tell(vectors[10:], answers[10:])  # a strategy may have chosen these
+    assert parts.restore(tmp_path / "none")
+    assert not parts.knows_threshold
+    parts.save(tmp_path / "parts")
+    assert len(Learner.load(tmp_path / "parts")._known.unchosen_rows()) == 10
 
 
 def test_words_are_read_back_whole_or_not_at_all(tmp_path):
