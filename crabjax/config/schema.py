@@ -133,8 +133,8 @@ class EnsembleConfig:
     threshold: Literal["learnt", "half"] = setting(
         "learnt",
         "what a probability must exceed for its label: what maximises the F1 expected over the "
-        "unlabelled documents and those queried from among them, corrected by how many labels the "
-        "labelled ones have, or 0.5",
+        "unlabelled documents and those queried from among them, corrected by how many labels "
+        "documents have that no strategy chose, or 0.5",
     )
     batch_size: int = setting(50, "documents in a training step", at_least=1)
     keep: Literal["last", "best"] = setting(

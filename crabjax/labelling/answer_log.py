@@ -63,7 +63,7 @@ def append_to_log(path: Path, answers: Sequence[Answer]) -> None:
     """Adds answers as one batch."""
     if not answers:
         return
-    now = datetime.now(UTC).isoformat(timespec="seconds")
+    now = datetime.now(UTC).isoformat(timespec="microseconds")
     records = [{"id": one.id, "labels": one.labels, "time": now} for one in answers]
     before = path.read_text(encoding="utf-8")
     if before and not before.endswith("\n"):  # as some editors leave it

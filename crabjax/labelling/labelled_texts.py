@@ -23,21 +23,17 @@ class LabelledTexts(Seen):
         self.label_names = tuple(label_names)
         self._answers: dict[int, Said] = {}  # in the order they came
         self.unchosen: set[int] = set()  # rows answered before a strategy could choose
+        self.may_be_chosen = False  # whether one can have chosen what is answered next
 
     @property
     def answered(self) -> set[int]:
         """Rows with an answer, skipped ones included."""
         return set(self._answers)
 
-    def answer(self, texts: Given, answers: Sequence[Said], unchosen: bool) -> bool:
+    def answer(self, texts: Given, answers: Sequence[Said]) -> bool:
         """Keeps the answers to texts that were seen; true if there was any.
 
         A later answer for a text replaces the earlier, and takes the last place in order.
-
-        Args:
-          texts: n documents.
-          answers: to each of them.
-          unchosen: whether no strategy can have chosen these documents.
         """
         rows = self.rows(texts)
         assert rows is not None
@@ -45,7 +41,7 @@ class LabelledTexts(Seen):
         for row, answer in given:
             self._answers.pop(row, None)
             self._answers[row] = answer
-        if unchosen:
+        if not self.may_be_chosen:
             self.unchosen.update(row for row, _ in given)
         return bool(given)
 
@@ -105,14 +101,25 @@ class LabelledTexts(Seen):
         documents = check_documents(_documents(state))
         new.add(documents)
         rows, labels = [row for row, _ in state["answers"]], [a for _, a in state["answers"]]
-        unchosen = set(state.get("unchosen", []))  # of an earlier version it is not known
-        if len(new) < len(documents) or not set(rows) | unchosen <= set(range(len(new))):
+        new.unchosen, new.may_be_chosen = unchosen_of(state), True
+        if len(new) < len(documents) or not set(rows) | new.unchosen <= set(range(len(new))):
             raise ValueError("answers do not fit the texts")
         if None in labels:
             raise ValueError("an answer that says nothing")
-        new.unchosen = unchosen
         new._answers = dict(zip(rows, parse_answers(labels, new.label_names, len(rows))))
         return new
+
+
+def unchosen_of(state: dict[str, Any]) -> set[int]:
+    """The rows of a saved state that no strategy chose; of an earlier version it is not known.
+
+    Raises:
+      TypeError: for anything but a list of numbers.
+    """
+    rows = state.get("unchosen", [])
+    if not isinstance(rows, list) or any(type(row) is not int for row in rows):
+        raise TypeError("unchosen: expected a list of rows")
+    return set(rows)
 
 
 def _documents(state: dict[str, Any]) -> Any:

@@ -11,7 +11,7 @@ from crabjax.ensemble import predict_logits
 from crabjax.files.store import gather
 from crabjax.inputs import text_inputs, without_names
 from crabjax.labelling.answers import LabelError, label_matrix, parse_answers
-from crabjax.labelling.labelled_texts import LabelledTexts
+from crabjax.labelling.labelled_texts import LabelledTexts, unchosen_of
 from crabjax.labelling.learning_curve import LearningCurve, learning_curve, out_of_fold
 from crabjax.labelling.saved_learner import (
     VERSION,
@@ -56,7 +56,10 @@ class Learner(Trained):
     """
 
     def fit(self, texts: Given, labels: Any) -> "Learner":
-        """Starts again from these answers; see :meth:`tell`."""
+        """Starts again from these answers; see :meth:`tell`.
+
+        They count as not chosen by a strategy: tell those that were asked for later.
+        """
         texts = check_documents(texts)
         parse_answers(labels, self.label_names, len(texts))  # before anything is forgotten
         self._known = LabelledTexts(self.label_names)
@@ -77,8 +80,19 @@ class Learner(Trained):
         texts = check_documents(texts)
         answers = parse_answers(labels, self.label_names, len(texts))
         self.see(texts)
-        if self._known.answer(texts, answers, unchosen=self._is_cold()):
+        if self._known.answer(texts, answers):
+            self._known.may_be_chosen |= not self._is_cold()
             self._params = self._logits = self._threshold = None
+        return self
+
+    def only_unchosen(self, texts: Given) -> "Learner":
+        """Says which of the texts that were seen no strategy chose, where the calls do not.
+
+        :meth:`tell` takes those for unchosen that are answered in a cold start.
+        """
+        rows = self._known.rows(check_documents(texts))
+        assert rows is not None
+        self._known.unchosen, self._threshold = set(rows.tolist()), None
         return self
 
     def ask(self, pool_texts: Given, n: int) -> Suggestion:
@@ -139,9 +153,9 @@ class Learner(Trained):
         Learnt for F1 from the texts that were seen without an answer (of many, from those that a
         query of all of them looks at). Where these are fewer than the answered ones, or few, they
         are not like all texts, and the answered ones count too, each predicted by a model that has
-        not learnt from it, once ten are labelled. Answers that came while fewer than ten were
-        labelled, which no strategy chose, say how many labels texts have. 0.5 if nothing is left
-        to learn from, and with ``ensemble.threshold: half``.
+        not learnt from it, once ten are labelled. Answers that came in a cold start, before a
+        strategy could choose, say how many labels texts have. 0.5 if nothing is left to learn
+        from, and with ``ensemble.threshold: half``.
 
         Args:
           probabilities: what :meth:`predict_all` gave, if it did: nothing is predicted again.
@@ -283,5 +297,5 @@ class Learner(Trained):
     def _stored_threshold(self, state: dict[str, Any]) -> float | None:
         """None if it is not known, or another number of labels was expected when it was learnt."""
         value = state.get("threshold")
-        same = state.get("unchosen") == sorted(self._known.unchosen)
+        same = "unchosen" in state and unchosen_of(state) == self._known.unchosen
         return float(value) if same and value is not None else None

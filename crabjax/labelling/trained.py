@@ -25,7 +25,7 @@ from crabjax.files.seals import json_hash
 from crabjax.files.store import Blocks, Plan, blocks_of, fingerprint, gather, kept
 from crabjax.inputs import EncodedTexts, encode_texts, encoder_used
 from crabjax.keys import host_generator, run_key
-from crabjax.labelling.answers import check_label_names
+from crabjax.labelling.answers import Said, check_label_names
 from crabjax.labelling.held_out import member_rows
 from crabjax.labelling.labelled_texts import LabelledTexts
 from crabjax.labelling.learning_curve import Cases
@@ -49,6 +49,12 @@ Item = TypeVar("Item")
 
 class NotFittedError(ValueError):
     """Too few labels for what was asked."""
+
+
+def is_cold(answers: Iterable[Said]) -> bool:
+    """Whether so little was said that no ensemble is asked: a cold start."""
+    labelled = [said for said in answers if isinstance(said, list)]
+    return len(labelled) < FEWEST_LABELLED or not any(labelled)
 
 
 class Trained:
@@ -110,7 +116,7 @@ class Trained:
             self._forget()
 
     def _is_cold(self) -> bool:
-        return self.labelled < FEWEST_LABELLED or not self._known.any_label()
+        return is_cold(said for _, said in self._known.answers_by_row())
 
     def _key(self, purpose: str) -> jax.Array:
         return run_key(self.config.loop.seeds[0], purpose, len(self._known.answered))

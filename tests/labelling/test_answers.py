@@ -55,8 +55,8 @@ def test_a_later_answer_replaces_the_earlier_and_comes_last():
     known = LabelledTexts(NAMES)
     assert known.add(["x", "y", "x", "z"])
     assert not known.add(["y"])
-    known.answer(["x", "y", "z"], parse_answers([["a"], ["b"], "skipped"], NAMES, 3), True)
-    known.answer(["x", "y"], parse_answers([["c"], None], NAMES, 2), False)
+    known.answer(["x", "y", "z"], parse_answers([["a"], ["b"], "skipped"], NAMES, 3))
+    known.answer(["x", "y"], parse_answers([["c"], None], NAMES, 2))
     assert known.documents == ["x", "y", "z"]
     assert known.labelled_rows().tolist() == [1, 0]
     assert known.unchosen_rows().tolist() == [1, 0]  # nobody chose it, whatever is said of it now
@@ -65,7 +65,8 @@ def test_a_later_answer_replaces_the_earlier_and_comes_last():
     assert known.rows(["z", "x"]).tolist() == [2, 0]
     assert known.rows(["new"]) is None
     known.add(["new"])
-    known.answer(["new"], [["a"]], False)
+    known.may_be_chosen = True
+    known.answer(["new"], [["a"]])
     assert known.labelled_rows().tolist() == [1, 0, 3]
     assert known.unchosen_rows().tolist() == [1, 0]
     assert LabelledTexts.from_dict(known.to_dict()).to_dict() == known.to_dict()

@@ -166,6 +166,9 @@ def test_the_threshold_is_what_open_texts_ask_for():
     assert chosen.threshold() == pytest.approx(threshold_of(probabilities, first, 49), abs=1e-6)
     rows = [TEXTS.index(text) for text in TEXTS[:13] if text != TEXTS[1]]
     assert chosen._known.unchosen_rows().tolist() == rows
+    chosen.tell(TEXTS[:45], ["skipped"] * 45)  # a strategy has chosen, though it now would not
+    chosen.tell(TEXTS[60:61], [names_of_row(LABELS[60])])
+    assert chosen._known.unchosen_rows().tolist() == []
     ensemble = dataclasses.replace(TINY.ensemble, threshold="half")
     assert learner(config=dataclasses.replace(TINY, ensemble=ensemble)).threshold() == 0.5
 

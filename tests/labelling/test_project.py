@@ -250,15 +250,26 @@ def test_the_learner_gets_all_answers_in_order(project):
 
 
 def test_the_learner_knows_which_answers_came_before_it_could_choose(project, monkeypatch):
-    """All that were added together are, while fewer than ten had labels when they came."""
+    """All that were added together are, while fewer than ten had labels, whatever came later."""
     noon = datetime(2026, 1, 1, 12, tzinfo=UTC)
-    for first, last in [(0, 4), (4, 16), (16, 20)]:
-        now = noon + timedelta(minutes=first)
-        monkeypatch.setattr(answer_log, "datetime", SimpleNamespace(now=lambda _, now=now: now))
-        project.add([entry(f"d{place}", ["a"]) for place in range(first, last)])
-    known = project.learner()._known
-    assert len(known.labelled_rows()) == 20
-    np.testing.assert_array_equal(known.unchosen_rows(), known.labelled_rows()[:16])
+
+    def added(minute, answers, **how):
+        clock = SimpleNamespace(now=lambda _: noon + timedelta(minutes=minute))
+        monkeypatch.setattr(answer_log, "datetime", clock)
+        project.add(answers, **how)
+        known = project.learner()._known
+        return [known.documents[row] for row in known.unchosen_rows()]
+
+    text = dict(zip(project.ids, project.texts))
+    wanted = lambda *places: [text[f"d{place}"] for place in places]
+    assert added(0, [entry(f"d{n}", []) for n in range(9)]) == wanted(*range(9))
+    assert added(1, [entry("d9", [])]) == wanted(*range(10))  # ten, but none has a label
+    assert added(1, [entry(f"d{n}", ["a"]) for n in range(10, 16)]) == wanted(*range(16))
+    assert added(3, [entry("d20", ["a"])]) == wanted(*range(16))
+    assert added(4, [entry("d0", ["a"])], replace=True) == wanted(*range(1, 16), 0)
+    gone = [entry(f"d{n}", "withdrawn") for n in range(2, 14)]
+    assert added(5, gone, replace=True) == wanted(1, 14, 15, 0)
+    assert added(6, [entry("d30", ["b"])]) == wanted(1, 14, 15, 0)
 
 
 def restored(project):

@@ -83,6 +83,8 @@ def damage(state, what):
         "no config": {"config": None},
         "odd answers": {"answers": [1, 2]},
         "answers about nothing": {"answers": [[10_000, []]]},
+        "unchosen rows that are none": {"unchosen": [0.0]},
+        "unchosen rows of nothing": {"unchosen": [10_000]},
     }
     return state | changed[what]
 
@@ -98,6 +100,8 @@ def damage(state, what):
         "no config",
         "odd answers",
         "answers about nothing",
+        "unchosen rows that are none",
+        "unchosen rows of nothing",
     ],
 )
 def test_folders_of_other_forms_are_named_errors(tmp_path, what):
