@@ -20,7 +20,6 @@ BINS = 100  # of equal width, that probabilities of earlier rounds are counted i
 _LOOKED_AT = 20_000  # documents; more would hardly move a threshold
 _FURTHEST = np.log(4)  # that odds are corrected by; with 20 labelled documents it takes 2
 _UNSURE = 10  # labels: as many say half of what they could
-_SAME = 1e-9  # of two means
 
 
 class Threshold(NamedTuple):
@@ -104,8 +103,6 @@ def odds_factor(bins: np.ndarray, known: Unchosen) -> float:
         return np.average(_times_odds(means, np.exp(log_factor)), weights=counts) - wanted
 
     low, now, high = map(surplus, (-_FURTHEST, 0.0, _FURTHEST))
-    if abs(now) < _SAME:
-        return 1.0
     if low < 0 < high:
         log_factor = brentq(surplus, -_FURTHEST, _FURTHEST)
     else:

@@ -264,7 +264,8 @@ def test_the_learner_knows_which_answers_came_before_it_could_choose(project, mo
     wanted = lambda *places: [text[f"d{place}"] for place in places]
     assert added(0, [entry(f"d{n}", []) for n in range(9)]) == wanted(*range(9))
     assert added(1, [entry("d9", [])]) == wanted(*range(10))  # ten, but none has a label
-    assert added(1, [entry(f"d{n}", ["a"]) for n in range(10, 16)]) == wanted(*range(16))
+    assert added(2, [entry(f"d{n}", ["a"]) for n in range(10, 15)]) == wanted(*range(15))
+    assert added(2, [entry("d15", ["a"])]) == wanted(*range(16))  # at the same time
     assert added(3, [entry("d20", ["a"])]) == wanted(*range(16))
     assert added(4, [entry("d0", ["a"])], replace=True) == wanted(*range(1, 16), 0)
     gone = [entry(f"d{n}", "withdrawn") for n in range(2, 14)]
