@@ -165,7 +165,7 @@ def run_predict(options: argparse.Namespace) -> None:
 
 def _say_doubts(project) -> None:
     """Warns of predictions that rest on next to nothing."""
-    from crabjax.labelling.trained import FEWEST_LABELLED
+    from crabjax.labelling.answers import FEWEST_LABELLED
 
     said = [one.labels for one in project.answers().values() if isinstance(one.labels, list)]
     given = {label for labels in said for label in labels}

@@ -4,14 +4,23 @@ The file only grows, by whole batches: a new file with the batch at its end take
 place, so a reader, or a crash, sees all of a batch or none of it.
 """
 
+import itertools
 import json
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 
 from crabjax.files import write_text
 from crabjax.files.seals import open_sealed, seal
-from crabjax.labelling.answers import RESERVED, SKIPPED, Answer, composed, unknown_label
+from crabjax.labelling.answers import (
+    RESERVED,
+    SKIPPED,
+    WITHDRAWN,
+    Answer,
+    composed,
+    is_cold,
+    unknown_label,
+)
 
 
 class ProjectError(ValueError):
@@ -50,6 +59,26 @@ def read_log(
         if answer.id not in known:
             raise _no_answer(path, number, lines[number - 1], f"unknown id {answer.id!r}")
     return [(known[answer.id], answer) for _, answer in answers]
+
+
+def last_answers(log: Iterable[tuple[str, Answer]]) -> dict[str, Answer]:
+    """The last answer for each text, oldest first, of a log that has all."""
+    answers: dict[str, Answer] = {}
+    for text, answer in log:
+        answers.pop(text, None)
+        if answer.labels != WITHDRAWN:
+            answers[text] = answer
+    return answers
+
+
+def answered_cold(log: Sequence[tuple[str, Answer]]) -> list[str]:
+    """The texts of a log that were answered in a cold start, by what was added together."""
+    seen: list[tuple[str, Answer]] = []
+    for _, together in itertools.groupby(log, lambda one: one[1].time):
+        if not is_cold(answer.labels for answer in last_answers(seen).values()):
+            break
+        seen.extend(together)
+    return [text for text, _ in seen]
 
 
 def _no_answer(path: Path, number: int, line: str, reason: object) -> ProjectError:

@@ -13,6 +13,7 @@ from crabjax.files import did_you_mean
 SKIPPED = "skipped"
 WITHDRAWN = "withdrawn"
 RESERVED = (SKIPPED, WITHDRAWN)
+FEWEST_LABELLED = 10  # with fewer, an ensemble's opinion is worth less than a spread-out query
 
 Said = list[str] | str | None
 """The labels of a document, "skipped" where it is not to be asked again, "withdrawn" where an
@@ -41,6 +42,12 @@ class Answer(NamedTuple):
     advice: str = ""
     text: str | None = None
     time: str = ""
+
+
+def is_cold(answers: Iterable[Said]) -> bool:
+    """Whether so little was said that no ensemble is asked: a cold start."""
+    labelled = [said for said in answers if isinstance(said, list)]
+    return len(labelled) < FEWEST_LABELLED or not any(labelled)
 
 
 def check_label_names(names: Iterable[str]) -> tuple[str, ...]:

@@ -10,7 +10,7 @@ from crabjax.config import experiment_settings, from_stored, to_dict
 from crabjax.ensemble import predict_logits
 from crabjax.files.store import gather
 from crabjax.inputs import text_inputs, without_names
-from crabjax.labelling.answers import LabelError, label_matrix, parse_answers
+from crabjax.labelling.answers import FEWEST_LABELLED, LabelError, label_matrix, parse_answers
 from crabjax.labelling.labelled_texts import LabelledTexts, unchosen_of
 from crabjax.labelling.learning_curve import LearningCurve, learning_curve, out_of_fold
 from crabjax.labelling.saved_learner import (
@@ -23,7 +23,7 @@ from crabjax.labelling.saved_learner import (
 )
 from crabjax.labelling.seen import Given, check_documents, take
 from crabjax.labelling.suggestion import Suggestion, cover
-from crabjax.labelling.trained import FEWEST_LABELLED, NotFittedError, Trained
+from crabjax.labelling.trained import NotFittedError, Trained
 from crabjax.metrics import evaluate
 from crabjax.pool.look import AllBut
 from crabjax.progress import doing
@@ -86,10 +86,7 @@ class Learner(Trained):
         return self
 
     def only_unchosen(self, texts: Given) -> "Learner":
-        """Says which of the texts that were seen no strategy chose, where the calls do not.
-
-        :meth:`tell` takes those for unchosen that are answered in a cold start.
-        """
+        """Says which of the texts seen no strategy chose, in place of those told in a cold start."""
         rows = self._known.rows(check_documents(texts))
         assert rows is not None
         self._known.unchosen, self._threshold = set(rows.tolist()), None

@@ -4,7 +4,6 @@
 (:mod:`crabjax.labelling.answer_log`); all else can be made again. Own vectors stay where they are.
 """
 
-import itertools
 import warnings
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -33,14 +32,19 @@ from crabjax.labelling.about import (
     style_of,
     write_about,
 )
-from crabjax.labelling.answer_log import ProjectError, append_to_log, read_log
+from crabjax.labelling.answer_log import (
+    ProjectError,
+    answered_cold,
+    append_to_log,
+    last_answers,
+    read_log,
+)
 from crabjax.labelling.answers import SKIPPED, WITHDRAWN, Answer, Said
 from crabjax.labelling.exchange import PLAIN, PredictionsError, labelling_interface, read_answers
 from crabjax.labelling.index import of_learner, own_vectors, read_texts, texts_of
 from crabjax.labelling.learner import Learner
 from crabjax.labelling.review import Known, find_problems, same_text, with_zeros
 from crabjax.labelling.saved_learner import SavedLearnerError
-from crabjax.labelling.trained import is_cold
 from crabjax.strategies import get_strategy
 
 CONFIG, LABELS, KEPT = "config.yaml", "labels.jsonl", "model"
@@ -160,7 +164,7 @@ class Project:
         Raises:
           ProjectError: naming the line of an answer that cannot be read.
         """
-        return _last(read_log(self.folder / LABELS, self.texts_of, self.label_names))
+        return last_answers(read_log(self.folder / LABELS, self.texts_of, self.label_names))
 
     def add(
         self, answers: Sequence[Answer], replace: bool = False, ignore_texts: bool = False
@@ -231,9 +235,9 @@ class Project:
         learner = Learner(of_learner(self.config), self.label_names)
         learner.see(self.texts)  # first: the order of texts stays the same
         log = read_log(self.folder / LABELS, self.texts_of, self.label_names)
-        answers = _last(log)
+        answers = last_answers(log)
         learner.tell(list(answers), [answer.labels for answer in answers.values()])
-        return learner.only_unchosen(_unchosen(log))
+        return learner.only_unchosen(answered_cold(log))
 
     def restore(self, learner: Learner) -> None:
         """Gives a learner the parameters that were kept, if they come from the same answers.
@@ -261,26 +265,6 @@ class Project:
                 learner.save(self.folder / KEPT, documents=False)
         except OSError as error:
             warnings.warn(f"the model could not be kept: {error}", ProjectWarning, stacklevel=2)
-
-
-def _last(log: Iterable[tuple[str, Answer]]) -> dict[str, Answer]:
-    """The last answer for each text, oldest first, of a log that has all."""
-    answers: dict[str, Answer] = {}
-    for text, answer in log:
-        answers.pop(text, None)
-        if answer.labels != WITHDRAWN:
-            answers[text] = answer
-    return answers
-
-
-def _unchosen(log: Sequence[tuple[str, Answer]]) -> list[str]:
-    """The texts of a log that were answered in a cold start, by what was added together."""
-    seen: list[tuple[str, Answer]] = []
-    for _, together in itertools.groupby(log, lambda one: one[1].time):
-        if not is_cold(answer.labels for answer in _last(seen).values()):
-            break
-        seen.extend(together)
-    return [text for text, _ in seen]
 
 
 def _labels(answer: Answer | None) -> Said:

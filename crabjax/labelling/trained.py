@@ -25,7 +25,7 @@ from crabjax.files.seals import json_hash
 from crabjax.files.store import Blocks, Plan, blocks_of, fingerprint, gather, kept
 from crabjax.inputs import EncodedTexts, encode_texts, encoder_used
 from crabjax.keys import host_generator, run_key
-from crabjax.labelling.answers import Said, check_label_names
+from crabjax.labelling.answers import check_label_names, is_cold
 from crabjax.labelling.held_out import member_rows
 from crabjax.labelling.labelled_texts import LabelledTexts
 from crabjax.labelling.learning_curve import Cases
@@ -41,7 +41,6 @@ from crabjax.thresholds import Unchosen, ensemble_threshold, mean_threshold
 _WINDOW = 1 << 12  # documents at once: sorted by length together; a stop costs their time
 _LOGITS = 1 << 24  # numbers of a window's logits at most
 _IN_MEMORY = 1 << 26  # bytes of a file of vectors up to which all are read
-FEWEST_LABELLED = 10  # with fewer, an ensemble's opinion is worth less than a spread-out query
 
 
 Item = TypeVar("Item")
@@ -49,12 +48,6 @@ Item = TypeVar("Item")
 
 class NotFittedError(ValueError):
     """Too few labels for what was asked."""
-
-
-def is_cold(answers: Iterable[Said]) -> bool:
-    """Whether so little was said that no ensemble is asked: a cold start."""
-    labelled = [said for said in answers if isinstance(said, list)]
-    return len(labelled) < FEWEST_LABELLED or not any(labelled)
 
 
 class Trained:

@@ -136,39 +136,20 @@ def test_decisions_are_probabilities_above_the_threshold(trained):
     )
 
 
-def threshold_of(probabilities, labels, labelled=50):
-    known = Unchosen(labels, labelled)
-    return mean_threshold(probabilities, np.arange(len(probabilities)), known=known)
-
-
 def test_the_threshold_is_what_open_texts_ask_for():
     """From as many texts without an answer as with one, but at least 100."""
+    known = Unchosen(LABELS[:50], 50)
+    wanted = lambda probs: mean_threshold(probs, np.arange(len(probs)), known=known)
     more, _ = make_texts(100, seed=2)
     seen = learner()
-    before, known = seen.threshold(), out_of_fold(seen._cases())
-    both = np.concatenate([known, seen.predict_proba(TEXTS[50:])])
-    assert before == pytest.approx(threshold_of(both, LABELS[:50]), abs=0.01)
+    before, unseen = seen.threshold(), out_of_fold(seen._cases())
+    both = np.concatenate([unseen, seen.predict_proba(TEXTS[50:])])
+    assert before == pytest.approx(wanted(both), abs=0.01)
     assert 0 < learner(labelled=120).threshold() < 1
     seen.ask(more, 1)
     open_texts = sorted({*TEXTS[50:], *more} - {*TEXTS[:50]})  # equal ones count once
-    wanted = threshold_of(seen.predict_proba(open_texts), LABELS[:50])
-    assert seen.threshold() == pytest.approx(wanted, abs=1e-6)
+    assert seen.threshold() == pytest.approx(wanted(seen.predict_proba(open_texts)), abs=1e-6)
     assert seen.threshold() != before
-
-    # Chosen are all that were answered when ten had labels; skipped ones say nothing.
-    chosen = Learner(TINY, NAMES)
-    chosen.see([*TEXTS, *more])
-    for start, stop in [(0, 3), (3, 13), (13, 50)]:
-        chosen.tell(TEXTS[start:stop], [names_of_row(row) for row in LABELS[start:stop]])
-    chosen.tell(TEXTS[1:2], ["skipped"])
-    probabilities = chosen.predict_proba([one for one in open_texts if one != TEXTS[1]])
-    first = LABELS[[0, *range(2, 13)]]
-    assert chosen.threshold() == pytest.approx(threshold_of(probabilities, first, 49), abs=1e-6)
-    rows = [TEXTS.index(text) for text in TEXTS[:13] if text != TEXTS[1]]
-    assert chosen._known.unchosen_rows().tolist() == rows
-    chosen.tell(TEXTS[:45], ["skipped"] * 45)  # a strategy has chosen, though it now would not
-    chosen.tell(TEXTS[60:61], [names_of_row(LABELS[60])])
-    assert chosen._known.unchosen_rows().tolist() == []
     ensemble = dataclasses.replace(TINY.ensemble, threshold="half")
     assert learner(config=dataclasses.replace(TINY, ensemble=ensemble)).threshold() == 0.5
 
