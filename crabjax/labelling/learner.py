@@ -86,7 +86,7 @@ class Learner(Trained):
         return self
 
     def only_unchosen(self, texts: Given) -> "Learner":
-        """Says which of the texts seen no strategy chose, in place of those told in a cold start."""
+        """Says which of the texts no strategy chose, in place of those told in a cold start."""
         rows = self._known.rows(check_documents(texts))
         assert rows is not None
         self._known.unchosen, self._threshold = set(rows.tolist()), None
