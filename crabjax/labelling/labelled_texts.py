@@ -7,7 +7,13 @@ from typing import Any
 import numpy as np
 
 from crabjax.data.vectors import Rows
-from crabjax.labelling.answers import Said, check_label_names, label_matrix, parse_answers
+from crabjax.labelling.answers import (
+    Said,
+    check_label_names,
+    is_cold,
+    label_matrix,
+    parse_answers,
+)
 from crabjax.labelling.seen import Given, Seen, check_documents, vectors_of
 
 
@@ -101,12 +107,13 @@ class LabelledTexts(Seen):
         documents = check_documents(_documents(state))
         new.add(documents)
         rows, labels = [row for row, _ in state["answers"]], [a for _, a in state["answers"]]
-        new.unchosen, new.may_be_chosen = unchosen_of(state), True
+        new.unchosen = unchosen_of(state)
         if len(new) < len(documents) or not set(rows) | new.unchosen <= set(range(len(new))):
             raise ValueError("answers do not fit the texts")
         if None in labels:
             raise ValueError("an answer that says nothing")
         new._answers = dict(zip(rows, parse_answers(labels, new.label_names, len(rows))))
+        new.may_be_chosen = not is_cold(new._answers.values())
         return new
 
 

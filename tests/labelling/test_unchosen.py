@@ -40,3 +40,11 @@ def test_who_could_choose_once_is_not_taken_for_one_who_could_not():
     assert learner._known.unchosen_rows().tolist() == [9, 10, 11, 12]
     learner.fit(VECTORS[:20], LABELS[:20])  # starts again
     assert len(learner._known.unchosen_rows()) == 20
+
+
+@pytest.mark.parametrize(("before", "unchosen"), [(3, 20), (12, 12)])
+def test_a_saved_learner_goes_on_in_its_cold_start(tmp_path, before, unchosen):
+    told((0, before)).save(tmp_path)
+    again = Learner.load(tmp_path)
+    again.tell(VECTORS[before:20], LABELS[before:20])
+    assert len(again._known.unchosen_rows()) == unchosen
